@@ -21,8 +21,10 @@ SYSTEMS ?= build/systems
 # Where make clients puts the clients of Kafka that it tries, and the records of each.
 CLIENTS ?= /tmp/logd-clients
 RECORDS ?= 1000000
+# How many clients of Kafka make connections has at a time.
+CONNECTIONS ?= 2000
 
-.PHONY: help demo test suite coverage lint simulate-replication bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
+.PHONY: help demo test suite coverage connections lint simulate-replication bench bench-peers bench-figures clients client-suites smoke sanitize flakes soak docs site wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -81,6 +83,9 @@ bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and d
 
 clients: $(STAMP)  ## Try every client of Kafka that can be had, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
 	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS)
+
+connections: $(STAMP)  ## Fetches of CONNECTIONS=2000 of Kafka's clients at a time: those that take nothing, and those that wait
+	LOGD_TEST_CONNECTIONS=$(CONNECTIONS) $(BIN)/python -m twisted.trial tests.integration.kafka.test_fetches
 
 client-suites: $(STAMP)  ## The integration tests of Kafka's clients themselves, fetched into CLIENTS or cloned in AIOKAFKA, with the expected failures
 	$(BIN)/python -m tests.kafka_clients.suites --folder $(CLIENTS)/suites $(if $(AIOKAFKA),--aiokafka $(AIOKAFKA))

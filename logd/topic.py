@@ -66,6 +66,15 @@ class TopicEntry:
     #: True if every partition has a state in the coordination tree: it has several replicas, or had them once.
     replicated: bool = False
 
+    @property
+    def is_kept_whole(self) -> bool:
+        """True if retention deletes nothing of the topic, by time or by size: its policy is to compact, and no more.
+
+        As in Kafka: the last message of a key may be older than any retention, and Kafka Connect, Kafka Streams and
+        schema registries have their state in such messages.
+        """
+        return {word.strip() for word in self.kafka_settings.get("cleanup.policy", "").split(",")} == {"compact"}
+
     def to_json(self) -> dict[str, Any]:
         """Return the stored value, in plain JSON types."""
         value: dict[str, Any] = {

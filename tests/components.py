@@ -140,7 +140,7 @@ COMPONENTS = (
     ),
     Component("plugins", 5, ("twisted.plugins",)),
     Component("testing", 5, ("logd.testing",)),
-    Component("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
+    Component("bench", 5, ("logd.bench",), beside=("logd.aio", "logd.testing", "logd.spark")),
     Component(
         "collect",
         5,

@@ -43,7 +43,17 @@ class KafkaClientsBench:
         Under ``failover`` is, for clusters, the result of FailoverBench.
         """
         batches = tuple(max(each // (self.size + _BESIDE_BYTES), 1) for each in BATCH_BYTES)
-        plan = PeerPlan(self.messages, self.size, batches, (), self.rounds, "all" if self.clusters else "1")
+        plan = PeerPlan(
+            messages=self.messages,
+            single_messages=self.messages,
+            size=self.size,
+            batches=batches,
+            rates=(),
+            rounds=self.rounds,
+            acks=(-1,) if self.clusters else (1,),
+            seconds=0,
+            warm_messages=0,
+        )
         pair: tuple[type[Peer], ...] = (LogdByKafkaClients, KafkaByKafkaClients)
         failovers: list[dict[str, Any]] = []
         if self.clusters:

@@ -23,9 +23,9 @@ class LegacySettings:
         "legacy.registry",
         Chroot(),
         None,
-        "Register this broker and its topics with message.format = 0.7 as Kafka 0.7 did, below this node of the "
-        "coordination tree, for clients of 0.7 that use ZooKeeper: they connect to ZOOKEEPER/NODE. The groups and "
-        "positions of such consumers lie there too.",
+        "Register this broker, and its topics with message.format = 0.7 and one replica, as Kafka 0.7 did, below this "
+        "node of the coordination tree, for clients of 0.7 that use ZooKeeper: they connect to ZOOKEEPER/NODE. The "
+        "groups and positions of such consumers lie there too.",
         option="legacy-registry",
     )
     legacy_listen: str | None = setting(

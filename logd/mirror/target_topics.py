@@ -101,6 +101,8 @@ class TargetTopics:
 
     async def _create(self, topic: str, target: str, entry: TopicEntry, chain: Sequence[str]) -> None:
         settings = {**entry.settings, MIRRORED_FROM: ",".join(chain)}
+        if entry.is_kept_whole:  # the copy has no cleanup.policy, which is a setting of Kafka's clients
+            settings |= {"retention.ms": -1, "retention.bytes": -1}
         try:
             await self.admin.create(target, len(entry.partitions), settings)
         except TopicExists:

@@ -22,8 +22,8 @@ from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
 from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
-from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasV1
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, ElectLeadersV1, Placed, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 from logd.protocol.requests.requests import encode_request
 
@@ -47,8 +47,10 @@ ASKED = (
     PrepareGroup("g"),
     Reassign("t", "uuid", (Placed(0, (1, 2)),), (1, 2), 2, 1000),
     ElectLeaders("t", "uuid", ((0, 1),), True),
+    ElectLeadersV1("t", "uuid", ((0, 1),), withdraw=True),
     DrainBroker(1, True),
     DescribeReplicas("t"),
+    DescribeReplicasV1("t"),
     ProduceAck(1, 0, (ProducePart("t", 0, 0, False, b""),)),
 )
 

@@ -18,8 +18,8 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
-from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Placed, Reassign
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasV1
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, ElectLeadersV1, Placed, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -91,9 +91,11 @@ native_requests = st.one_of(
     st.builds(Authenticate, texts, st.binary(max_size=40), int32s),
     st.builds(DeleteTopic, texts, int32s),
     st.builds(Reassign, texts, texts, _placed, _numbers, int32s, int64s, st.booleans(), st.booleans(), int32s),
-    st.builds(ElectLeaders, texts, texts, _pairs, st.booleans(), int32s),
+    st.builds(ElectLeaders, texts, texts, _pairs, st.booleans(), int32s, st.just(False)),
+    st.builds(ElectLeadersV1, texts, texts, _pairs, st.booleans(), int32s, st.booleans()),
     st.builds(DrainBroker, int32s, st.booleans(), int32s),
     st.builds(DescribeReplicas, texts, int32s),
+    st.builds(DescribeReplicasV1, texts, int32s),
     st.builds(PrepareGroup, texts, st.booleans(), int32s),
     st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),

@@ -67,10 +67,13 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaProgress,
 )
 from logd.protocol.requests.replicas.describe_replicas import (
+    FOLLOWS,
     LEADS,
     DescribedReplica,
     DescribeReplicas,
     DescribeReplicasResponse,
+    DescribeReplicasResponseV1,
+    DescribeReplicasV1,
     FollowerEnd,
 )
 from logd.protocol.requests.replicas.operations import (
@@ -78,6 +81,8 @@ from logd.protocol.requests.replicas.operations import (
     DrainBrokerResponse,
     ElectLeaders,
     ElectLeadersResponse,
+    ElectLeadersResponseV1,
+    ElectLeadersV1,
     MovedPartition,
     Placed,
     Reassign,
@@ -153,8 +158,10 @@ REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "Reassign": Reassign("test", UUID, (Placed(0, (2, 3)),), (), 0, 1000000, correlation_id=ID),
     "Reassign, only plan": Reassign("test", "", (), (1, 2), 2, 0, True, correlation_id=ID),
     "ElectLeaders": ElectLeaders("test", UUID, ((0, 2), (1, -1)), True, ID),
+    "ElectLeaders, version 1": ElectLeadersV1("test", UUID, ((0, -1),), False, ID, True),
     "DrainBroker": DrainBroker(2, True, ID),
     "DescribeReplicas": DescribeReplicas("test", ID),
+    "DescribeReplicas, version 1": DescribeReplicasV1("test", ID),
     "ReplicaFetch": ReplicaFetch(2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28),), (("test", 1),), ID),
     "ReplicaFetch, version 1": ReplicaFetchV1(
         2, UUID, 500, 4 << 20, (ReplicaPart("test", 0, 5, 28, 4, 28, UUID),), (("test", 1),), ID
@@ -231,11 +238,18 @@ RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
         ReassignResponse(0, UUID, (MovedPartition(0, (1, 2), (2, 3)),)),
     ),
     "ElectLeaders response": (ElectLeaders("test"), ElectLeadersResponse(0)),
+    "ElectLeaders response, version 1": (ElectLeadersV1("test"), ElectLeadersResponseV1(0, partitions=(0,))),
     "DrainBroker response": (DrainBroker(2, True), DrainBrokerResponse(0, True)),
     "DescribeReplicas response": (
         DescribeReplicas("test"),
         DescribeReplicasResponse(
             0, UUID, (2,), (DescribedReplica(0, LEADS, 5, 0, 28, 28, 42, 5, 14, (1, 3), (FollowerEnd(3, 28),)),)
+        ),
+    ),
+    "DescribeReplicas response, version 1": (
+        DescribeReplicasV1("test"),
+        DescribeReplicasResponseV1(
+            0, UUID, (), (DescribedReplica(0, FOLLOWS, 5, 0, 28, 28, 42, 5, 14, (), (), (1, 3)),)
         ),
     ),
     "DeleteTopic response": (DeleteTopic("test"), DeleteTopicResponse(0)),

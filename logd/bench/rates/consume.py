@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -13,7 +13,6 @@ from logd.bench.rates.produce import NO_ACCESS, SPARE_DESCRIPTORS
 from logd.bench.rates.result import Moved
 from logd.bench.rates.workload import Workload
 from logd.client.consumer.consumer import Consumer
-from logd.client.consumer.stream import MessageStream
 from logd.deferreds.gathering import gather
 
 #: The ways to read: ``async for message in stream``, ``stream.batches()``, ``stream.raw()``.
@@ -26,15 +25,18 @@ FEW = 32
 
 
 @define(eq=False)
-class _PartitionReader:
-    """One consumer, which has one connection to the broker, and the ends up to which it reads."""
+class PartitionReader:
+    """One consumer, which has one connection to the broker, and the ends up to which it reads.
 
-    consumer: Consumer
-    stream: MessageStream
+    The consumer and its stream are those of ``logd.client`` or ``logd.aio``.
+    """
+
+    consumer: Any
+    stream: Any
     ends: Mapping[int, int]
 
     @classmethod
-    async def open(cls, consumer: Consumer, topic: str, partitions: list[int]) -> _PartitionReader:
+    async def open(cls, consumer: Any, topic: str, partitions: list[int]) -> PartitionReader:
         (stream,) = consumer.create_message_streams(topic, 1, partitions=partitions)
         return cls(consumer, stream, await stream.end_positions())
 
@@ -79,20 +81,12 @@ async def consume(
     verified nor counted: a message has ``message_bytes`` there. ``access``: the settings that name a user.
     ``at_edges`` is called as the measured time begins and ends.
     """
-    many = workload.connections > 1
-    settings: dict[str, Any] = {}
-    if workload.connections > FEW:
-        ahead = max(LEAST_AHEAD_BYTES, AHEAD_BYTES // workload.connections)
-        settings = {"prefetch_bytes": ahead, "fetch_bytes": ahead}
     raise_limit(workload.connections + SPARE_DESCRIPTORS)
-    parts = [
-        [number % workload.partitions] if many else list(range(workload.partitions))
-        for number in range(workload.connections)
-    ]
+    settings, parts = consumer_settings(workload), parts_of(workload)
     consumers = [Consumer(address, start="earliest", reactor=reactor, **settings, **access) for _ in parts]
     try:
         readers = [
-            await _PartitionReader.open(each, topic, partitions)
+            await PartitionReader.open(each, topic, partitions)
             for each, partitions in zip(consumers, parts, strict=True)
         ]
         at_edges()
@@ -102,6 +96,26 @@ async def consume(
         at_edges()
     finally:
         await gather([_close(each) for each in consumers])
+    return read_of(readers, counts, seconds, message_bytes)
+
+
+def consumer_settings(workload: Workload) -> dict[str, Any]:
+    """Return the settings of each consumer of this workload; what is not here is a user's default."""
+    if workload.connections <= FEW:
+        return {}
+    ahead = max(LEAST_AHEAD_BYTES, AHEAD_BYTES // workload.connections)
+    return {"prefetch_bytes": ahead, "fetch_bytes": ahead}
+
+
+def parts_of(workload: Workload) -> list[list[int]]:
+    """Return the partitions of each consumer: all of them for a single one, else one for each."""
+    if workload.connections == 1:
+        return [list(range(workload.partitions))]
+    return [[number % workload.partitions] for number in range(workload.connections)]
+
+
+def read_of(readers: Sequence[PartitionReader], counts: Sequence[int], seconds: float, message_bytes: float) -> Moved:
+    """Return the work of readers with these counts of messages, which raw bytes do not have."""
     log_bytes = sum(sum(each.ends.values()) for each in readers)
     return Moved(seconds, sum(counts) or round(log_bytes / message_bytes), log_bytes)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import cycle
 from types import MappingProxyType
 from typing import Any
@@ -40,10 +41,10 @@ QUIET_SECONDS = 0.25
 
 
 @define(eq=False)
-class _Sender:
+class WorkloadSender:
     """One producer, which has one connection to the broker, and its part of the messages."""
 
-    producer: Producer
+    producer: Any
     topic: str
     workload: Workload
     number: int
@@ -54,6 +55,8 @@ class _Sender:
         if self.workload.call != "set":
             return list(payloads(DIFFERENT, self.workload.size))
         messages = [Message(each) for each in payloads(self.workload.batch, self.workload.size)]
+        if self.workload.format == "batch":  # then the producer compresses; a set knows only what wrappers have
+            return [MessageSet(messages)]
         return [MessageSet(messages, self.workload.compression)]
 
     async def connect(self) -> None:
@@ -70,12 +73,15 @@ class _Sender:
         if self.workload.call == "publish":
             await self._publish(each)
         else:
-            producer, topic, failed = self.producer, self.topic, self.failures.append
-            for _, content, partition in each:
-                if not producer.has_room:
-                    await producer.ready()
-                producer.send(topic, content, partition=partition).addErrback(failed)
+            await self._send(each)
         await self.producer.flush()
+
+    async def _send(self, each: Any) -> None:
+        producer, topic, failed = self.producer, self.topic, self.failures.append
+        for _, content, partition in each:
+            if not producer.has_room:
+                await producer.ready()
+            producer.send(topic, content, partition=partition).addErrback(failed)
 
     async def _publish(self, each: Any) -> None:
         producer, topic = self.producer, self.topic
@@ -105,7 +111,7 @@ def producer_settings(workload: Workload) -> dict[str, Any]:
     }
     if not workload.merge:
         settings |= {"batch_messages": workload.batch, "max_in_flight": ALONE_IN_FLIGHT}
-    if workload.compression != "none" and workload.call != "set":
+    if workload.compression != "none" and (workload.call != "set" or workload.format == "batch"):
         settings["compression"] = workload.compression
     if workload.format != "plain":
         settings["format"] = workload.format
@@ -131,19 +137,19 @@ async def produce(
     raise_limit(workload.connections + SPARE_DESCRIPTORS)
     settings = producer_settings(workload) | dict(access)
     senders = [
-        _Sender(Producer(address, reactor=reactor, **settings), topic, workload, number)
+        WorkloadSender(Producer(address, reactor=reactor, **settings), topic, workload, number)
         for number in range(workload.connections)
     ]
     admin = Admin(address, reactor=reactor, **access)
     try:
         await gather_some([each.connect() for each in senders], OPENED_AT_ONCE)
-        before, _ = await _log_bytes(reactor, admin, topic, workload)
+        before, _ = await log_bytes(admin, topic, workload, partial(sleep, reactor))
         at_edges()
         begin = time.perf_counter()
         await gather([each.run() for each in senders])
         seconds = time.perf_counter() - begin
         at_edges()
-        after, end = await _log_bytes(reactor, admin, topic, workload)
+        after, end = await log_bytes(admin, topic, workload, partial(sleep, reactor))
         if workload.acks == 0:
             seconds = end - begin
         for each in senders:
@@ -159,8 +165,13 @@ async def _close(producer: Producer) -> None:
     await producer.close()
 
 
-async def _log_bytes(reactor: Any, admin: Admin, topic: str, workload: Workload) -> tuple[int, float]:
-    """Return the size of all logs in bytes, and the time at which they reached it; with acks 0, once growth stops."""
+async def log_bytes(
+    admin: Any, topic: str, workload: Workload, nap: Callable[[float], Awaitable[object]]
+) -> tuple[int, float]:
+    """Return the size of all logs in bytes, and the time at which they reached it; with acks 0, once growth stops.
+
+    ``nap`` waits for so many seconds.
+    """
 
     async def now() -> int:
         described = await admin.describe_logs(topic, range(workload.partitions))
@@ -168,7 +179,7 @@ async def _log_bytes(reactor: Any, admin: Admin, topic: str, workload: Workload)
 
     total, at = await now(), time.perf_counter()
     while workload.acks == 0 and time.perf_counter() - at < QUIET_SECONDS:
-        await sleep(reactor, 0.001)
+        await nap(0.001)
         last, total = total, await now()
         if total != last:
             at = time.perf_counter()

@@ -24,7 +24,7 @@ RATIOS = {"produced_per_second": "produced_ratio", "consumed_megabytes_per_secon
 class Retained:
     """Measures a topic of each size in ``megabytes`` (millions of bytes), in turn in every round of the bench.
 
-    A round produces ``workload`` to the end of each topic, and reads as much from its beginning.
+    A round produces ``workload`` to the end of each topic, and reads the whole topic from its beginning.
     """
 
     bench: Bench

@@ -14,6 +14,9 @@ from twisted.internet.threads import deferToThread
 from logd.bench.rates.consume import consume
 from logd.bench.rates.latency import Latency, latency
 from logd.bench.rates.limits import consume_limit, produce_limit
+from logd.bench.rates.on_asyncio import consume as asyncio_consume
+from logd.bench.rates.on_asyncio import on_asyncio
+from logd.bench.rates.on_asyncio import produce as asyncio_produce
 from logd.bench.rates.process_usage import UsageMeter
 from logd.bench.rates.produce import produce
 from logd.bench.rates.result import Moved, Result
@@ -61,7 +64,11 @@ class Bench:
             async def one(workload: Workload, number: int) -> Result:
                 self.tell(f"round {number + 1} of {self.rounds}: producing {workload.messages:,} messages")
                 async with self.topic(address, workload.partitions) as topic:
-                    work = produce(reactor, address, topic, workload)
+                    work: Awaitable[Moved] = (
+                        on_asyncio(asyncio_produce(address, topic, workload))
+                        if workload.loop == "asyncio"
+                        else produce(reactor, address, topic, workload)
+                    )
                     return await self._measured("produce", workload, limits, work)
 
             return await self._in_turn(workloads, one)
@@ -82,7 +89,12 @@ class Bench:
 
             async def one(workload: Workload, number: int) -> Result:
                 self.tell(f"round {number + 1} of {self.rounds}: consuming")
-                work = consume(reactor, address, filled[workload][0], workload, form, filled[workload][1])
+                topic, message_bytes = filled[workload]
+                work: Awaitable[Moved] = (
+                    on_asyncio(asyncio_consume(address, topic, workload, form, message_bytes))
+                    if workload.loop == "asyncio"
+                    else consume(reactor, address, topic, workload, form, message_bytes)
+                )
                 return await self._measured(name, workload, limits, work)
 
             return await self._in_turn(workloads, one)
@@ -145,9 +157,7 @@ class Bench:
                 its.append(await one(workload, number))
         return results
 
-    async def _measured(
-        self, name: str, workload: Workload, limits: _Limits, work: Coroutine[Any, Any, Moved]
-    ) -> Result:
+    async def _measured(self, name: str, workload: Workload, limits: _Limits, work: Awaitable[Moved]) -> Result:
         """Do the work between two measurements of the limit, and measure what both sides use meanwhile."""
         before = await limits.last_or_new()
         client = UsageMeter([os.getpid()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from logd.errors import ConfigurationError
-from logd.protocol.codecs import CODEC_NUMBERS
+from logd.protocol.codecs import BATCH_CODEC_NUMBERS, CODEC_NUMBERS
 
 #: Bytes of a plain message beside its payload.
 OVERHEAD_BYTES = 9
@@ -14,6 +14,10 @@ OVERHEAD_BYTES = 9
 CALLS = ("set", "send", "publish")
 #: A producer's formats: an entry for each message, or batches with one checksum.
 FORMATS = ("plain", "batch")
+#: The compressions of each format.
+CODECS = {"plain": tuple(CODEC_NUMBERS), "batch": tuple(BATCH_CODEC_NUMBERS)}
+#: The loops under the clients: Twisted's reactor, or asyncio's event loop with the clients of ``logd.aio``.
+LOOPS = ("reactor", "asyncio")
 #: A message of this many bytes may be refused under the default limits of broker and producer, 1,000,000.
 LARGE_BYTES = 990_000
 
@@ -38,12 +42,18 @@ class Workload:
     format: str = "plain"
     partitions: int = 1
     connections: int = 1
+    loop: str = "reactor"
 
     def __attrs_post_init__(self) -> None:
         for name in ("messages", "size", "batch", "partitions", "connections"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} = {getattr(self, name)} is not allowed; allowed is 1 or more")
-        for name, allowed in (("call", CALLS), ("compression", tuple(CODEC_NUMBERS)), ("format", FORMATS)):
+        for name, allowed in (
+            ("call", CALLS),
+            ("format", FORMATS),
+            ("compression", CODECS.get(self.format, ())),
+            ("loop", LOOPS),
+        ):
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(
                     f"{name} = {getattr(self, name)!r} is not allowed; allowed is one of {', '.join(allowed)}"

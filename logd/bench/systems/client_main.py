@@ -1,9 +1,9 @@
 """The program of a client's process: ``python -m MODULE produce|consume ADDRESS LOAD OPTION``.
 
 MODULE has ``produce(address, load, option, watch)`` and ``consume`` with the same arguments, and calls ``run_client``.
-Both connect, start the stopwatch, do the load (produce: until the last message is acknowledged), and stop it. LOAD is
-the JSON of a Load. The result is printed as JSON. So each client has its own interpreter, event loop and peak memory,
-and this module imports little: what it imports counts in each client's memory.
+Both connect, start the stopwatch, do the load (produce: until the last message is acknowledged, or with acks 0 stored),
+and stop it. LOAD is the JSON of a Load. The result is printed as JSON. So each client has its own interpreter, event
+loop and peak memory, and this module imports little: what it imports counts in each client's memory.
 """
 
 from __future__ import annotations

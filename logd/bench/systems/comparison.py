@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from attrs import asdict, define, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from logd.bench.machine import describe_machine
 from logd.bench.rates.process_usage import UsageMeter, memory_bytes
@@ -17,31 +18,42 @@ from logd.bench.systems.client_process import ClientProcess
 from logd.bench.systems.load import Load
 from logd.bench.systems.peer import Peer, PeerClient
 from logd.bench.systems.places import SystemPlaces
+from logd.bench.systems.sizing import messages_in
 from logd.errors import LogdError
 
 #: Seconds of each measurement at a rate.
 PACED_SECONDS = 3.0
+#: The batches with which a client is warmed up, the first that it supports: its own, or else those that send quickly.
+WARM_BATCHES = (0, 50)
 
 
 @frozen
 class PeerPlan:
     """The load for every system: messages of ``size`` bytes, and for the latency ``rates`` in messages a second.
 
-    With batch 1, where each message is a request of its own, a tenth of ``messages`` is sent.
+    A measurement has as many messages as its client sends in about ``seconds``, and at most ``messages``, or
+    ``single_messages`` with batch 1, where each message is a request of its own; with 0 seconds always that many.
     """
 
-    messages: int = 200_000
+    messages: int = 2_000_000
+    single_messages: int = 2_000_000
     size: int = 200
     batches: tuple[int, ...] = (1, 50, 0)
     rates: tuple[int, ...] = (100, 1_000, 5_000, 20_000)
     rounds: int = 3
-    #: For clients of Kafka: "1", or "all".
-    acks: str = "1"
+    #: For clients that have the choice. What nobody acknowledges (0) is measured with batch 1 alone.
+    acks: tuple[int, ...] = (1, -1, 0)
+    seconds: float = 5.0
+    #: Messages that each client sends and reads in each round before it is measured.
+    warm_messages: int = 20_000
 
-    def messages_of(self, batch: int) -> int:
-        """Return the messages of one measurement, a multiple of ``batch``."""
-        most = self.messages // 10 if batch == 1 else self.messages
-        return max(batch or 1, most // (batch or 1) * (batch or 1))
+    def most_of(self, batch: int) -> int:
+        """Return the most messages of one measurement."""
+        return self.single_messages if batch == 1 else self.messages
+
+    def acks_of(self, client: PeerClient, batch: int) -> Sequence[int | None]:
+        """Return the acks with which a client is measured; None for one that has no choice."""
+        return [each for each in self.acks if each in client.acks and (each or batch == 1)] if client.acks else [None]
 
 
 @define
@@ -57,6 +69,8 @@ class PeerComparison:
     _missing: dict[str, str] = field(factory=dict, init=False)
     _starts: dict[str, list[dict[str, object]]] = field(factory=dict, init=False)
     _versions: dict[str, str] = field(factory=dict, init=False)
+    #: The messages of each measurement, the same in all rounds.
+    _sizes: dict[tuple[object, ...], int] = field(factory=dict, init=False)
 
     def run(self) -> dict[str, object]:
         """Return the plan, the systems, and for each measurement the medians and spread of its successful rounds."""
@@ -99,9 +113,10 @@ class PeerComparison:
                 if reason:
                     self._missing[f"{peer.name} by {client.name}"] = reason
                     continue
+                self._warm(peer, client)
                 for batch in self.plan.batches:
                     if not client.batches or batch in client.batches:
-                        self._attempt(peer, client, f"batch {batch}", lambda: self._rates(peer, client, batch))  # noqa: B023  # called at once
+                        self._rates(peer, client, batch)
                 for rate in self.plan.rates if client.paced else ():
                     self._attempt(peer, client, f"{rate} a second", lambda: self._latency(peer, client, rate))  # noqa: B023
         finally:
@@ -119,18 +134,60 @@ class PeerComparison:
         except (LogdError, OSError) as error:
             self._missing[f"{peer.name} by {client.name}, {what}"] = str(error)
 
+    def _warm(self, peer: Peer, client: PeerClient) -> None:
+        """Have a client send and read some messages, for systems that compile themselves or grow at first.
+
+        What fails here fails again where it is measured.
+        """
+        messages = min(self.plan.warm_messages, self.plan.messages)
+        batch = next((each for each in WARM_BATCHES if not client.batches or each in client.batches), 1)
+        if not messages:
+            return
+        self.tell(f"{peer.name}: {client.name} warms up")
+        load = Load(_topic(client, "warm"), _whole(messages, batch), self.plan.size, batch)
+        with suppress(LogdError, OSError):
+            peer.create(load.topic)
+            ClientProcess.start(client, "produce", peer, load).result()
+            if client.consumes:
+                ClientProcess.start(client, "consume", peer, load).result()
+
     def _rates(self, peer: Peer, client: PeerClient, batch: int) -> None:
-        load = Load(
-            _topic(client, f"b{batch}"), self.plan.messages_of(batch), self.plan.size, batch, acks=self.plan.acks
-        )
+        """Produce with each of the acks, and read once: the log that is read is the same."""
+        for number, acks in enumerate(self.plan.acks_of(client, batch)):
+            words = f"batch {batch}" if acks is None else f"batch {batch}, acks {acks}"
+            reads = client.consumes and not number
+            self._attempt(peer, client, words, lambda: self._rate(peer, client, batch, acks, reads))  # noqa: B023  # called at once
+
+    def _rate(self, peer: Peer, client: PeerClient, batch: int, acks: int | None, reads: bool) -> None:
+        name = f"b{batch}" if acks is None else f"b{batch}-acks{acks}"
+        load = Load(_topic(client, name), 0, self.plan.size, batch, acks=1 if acks is None else acks)
+        load = evolve(load, messages=self._size(peer, client, load))
         peer.create(load.topic)
         before = peer.stored_bytes()
         produced, server = self._measure(peer, client, "produce", load)
         stored = (peer.stored_bytes() - before) / load.messages
-        self._add("produce", peer, client, batch, produced, server, {"disk_bytes_per_message": round(stored, 1)})
-        if client.consumes:
+        more = {**server, "disk_bytes_per_message": round(stored, 1)}
+        self._add("produce", peer, client, (batch, acks), produced, more)
+        if reads:
             consumed, server = self._measure(peer, client, "consume", load)
-            self._add("consume", peer, client, batch, consumed, server, {})
+            self._add("consume", peer, client, (batch, None), consumed, server)
+
+    def _size(self, peer: Peer, client: PeerClient, load: Load) -> int:
+        """Return the messages of a measurement; in the first round trials tell."""
+        most = self.plan.most_of(load.batch)
+        seconds = 0 if client.whole and load.batch != 1 else self.plan.seconds
+        key = (peer.name, client.name, load.batch, load.acks)
+
+        def send(messages: int) -> Measured:
+            self.tell(f"{peer.name}: {client.name}, trial of {messages:,} messages, batch {load.batch or 'by default'}")
+            trial = evolve(load, topic=f"{load.topic}-trial{messages}", messages=_whole(messages, load.batch))
+            peer.create(trial.topic)
+            return ClientProcess.start(client, "produce", peer, trial).result()
+
+        if key not in self._sizes:
+            found = messages_in(seconds, most, send) if seconds else most
+            self._sizes[key] = _whole(found, load.batch)
+        return self._sizes[key]
 
     def _latency(self, peer: Peer, client: PeerClient, rate: int) -> None:
         messages = int(rate * PACED_SECONDS)
@@ -166,19 +223,21 @@ class PeerComparison:
         part: str,
         peer: Peer,
         client: PeerClient,
-        batch: int,
+        shape: tuple[int, int | None],
         measured: Measured,
-        server: dict[str, object],
         more: dict[str, object],
     ) -> None:
+        batch, acks = shape
         figures: dict[str, object] = {
             "batch": batch,
+            **({} if acks is None else {"acks": acks}),
             "messages": measured.messages,
+            "seconds": round(measured.seconds, 3),
             "messages_per_second": round(measured.per_second),
             "client_processor_seconds": measured.processor_seconds,
             "client_peak_megabytes": measured.peak_megabytes,
         }
-        self._note((part, peer.name, client.name, batch), {**figures, **server, **more})
+        self._note((part, peer.name, client.name, shape), {**figures, **more})
 
     def _note(self, key: tuple[object, ...], figures: dict[str, object]) -> None:
         part, system, client, _ = key
@@ -193,3 +252,9 @@ def _key(row: dict[str, object]) -> str:
 def _topic(client: PeerClient, what: str) -> str:
     words = "".join(each if each.isalnum() and each.isascii() else "-" for each in client.name.lower())
     return f"{words.strip('-')}-{what}"
+
+
+def _whole(messages: int, batch: int) -> int:
+    """Return a number of messages that makes whole batches."""
+    each = batch or 1
+    return max(each, messages // each * each)

@@ -14,6 +14,8 @@ from attrs import define, field, frozen
 DUE = Struct(">d")
 #: Seconds that one measurement may take.
 PATIENCE_SECONDS = 300.0
+#: Seconds in which a broker must have the last of the messages that it does not acknowledge.
+STORED_SECONDS = 60.0
 #: The longest sleep of a paced sender, in seconds, before it looks at the clock again.
 NAP_SECONDS = 0.0005
 #: The share of paced messages at the beginning whose latency is not counted, since clients still connect and compile.
@@ -33,8 +35,8 @@ class Load:
     size: int = 200
     batch: int = 0
     rate: float = 0.0
-    #: For clients of Kafka: "1", or "all".
-    acks: str = "1"
+    #: For clients that have the choice: 0, 1 or -1.
+    acks: int = 1
 
     def payload(self) -> bytes:
         """Return the payload of every message that is not paced."""
@@ -79,12 +81,12 @@ class Stopwatch:
     _used: float = field(default=0.0, init=False)
 
     def start(self) -> None:
-        """Begin, once the client is connected."""
+        """Begin, once the client is connected and knows its partition, and before it sends or fetches."""
         self._used = _processor_seconds()
         self._began = time.perf_counter()
 
     def stop(self, messages: int) -> None:
-        """End: ``messages`` have been acknowledged, or read."""
+        """End: ``messages`` have been acknowledged, or read. The last call counts."""
         self.seconds = time.perf_counter() - self._began
         self.processor_seconds = _processor_seconds() - self._used
         self.messages = messages

@@ -32,7 +32,7 @@ class PeerClient:
 
     ``package`` is the Python package that it imports, and ``distribution`` its name for pip. ``batches`` are the values
     of Load.batch that it supports, messages to a request, 0 for its defaults; empty for all. ``paced``: it
-    supports a rate.
+    supports a rate. ``acks`` are the values of Load.acks that it offers; empty where that is no choice.
     """
 
     name: str
@@ -42,6 +42,9 @@ class PeerClient:
     batches: tuple[int, ...] = (1, 50, 0)
     paced: bool = False
     consumes: bool = True
+    acks: tuple[int, ...] = ()
+    #: Measured with the most messages, however long they take: for one that compiles itself while it runs.
+    whole: bool = False
     #: Words for the module, such as the kind of call.
     option: str = ""
 

@@ -1,4 +1,4 @@
-"""Kafka's ListOffsets: a log's start and visible end, and the first message at or after a time."""
+"""Kafka's ListOffsets: a log's start and visible end, the first message at or after a time, and the latest one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
@@ -16,6 +17,7 @@ from logd.broker.security.rights import Rights
 from logd.errors import BrokerStopping, WireError
 from logd.interfaces import IFileRange
 from logd.log.epochs.history import NO_EPOCH
+from logd.log.index import lookup
 from logd.log.partition import PartitionLog
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.time_search import TimeSearch
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 LIST_OFFSETS = APIS[2]
 _EARLIEST, _LATEST = -2, -1
+_NEWEST, _EARLIEST_LOCAL, _LATEST_TIERED = -3, -4, -5
+#: The version from which on each of these is known.
+_SINCE = {_NEWEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 #: From this version on a partition has one offset with its time; before, several offsets of segments.
 _ONE_OFFSET_FROM = 1
 #: Bytes that are read at a time in the search for a time.
@@ -66,12 +71,19 @@ class KafkaListingOffsets:
                 pass
             elif version < _ONE_OFFSET_FROM:
                 several = [max(each, log.first) for each in log.offsets_before(part.timestamp, part.max_num_offsets)]
-            elif part.timestamp == _EARLIEST:
+            elif version < _SINCE.get(part.timestamp, 0):
+                error = UNSUPPORTED_VERSION
+            elif part.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
                 offset, epoch = log.first, epoch_at(self._broker, log, log.first)
+            elif part.timestamp == _LATEST_TIERED:
+                pass  # no message is anywhere but here
+            elif part.timestamp == _NEWEST:
+                offset, time = await self._newest(log, log.start)
+                epoch = epoch_at(self._broker, log, offset) if offset >= 0 else NO_EPOCH
             elif part.timestamp == _LATEST:
                 offset, epoch = log.visible_end, current_epoch(log)
             elif part.timestamp < 0:
-                error = UNSUPPORTED_VERSION  # the least time is -2 in all versions that are served
+                error = UNSUPPORTED_VERSION
             else:
                 offset, time = await self._first_at(log, part.timestamp)
                 epoch = epoch_at(self._broker, log, offset) if offset >= 0 else NO_EPOCH
@@ -87,9 +99,27 @@ class KafkaListingOffsets:
 
         Raises WireError and OSError.
         """
-        position = await self._run(lambda: log.position_at_time(time))
-        search = TimeSearch(time, position)
-        count = _READ_BYTES
+        search = TimeSearch(time, await self._run(lambda: log.position_at_time(time)))
+        await self._search(log, search, _READ_BYTES)
+        return search.offset, search.found_time
+
+    async def _newest(self, log: PartitionLog, begin: int) -> tuple[int, int]:
+        """Return offset and time of the first message with the latest time, -1 and -1 if none has a time.
+
+        The indexes tell the entry, which alone is opened. Raises WireError and OSError.
+        """
+        newest = await self._run(lambda: lookup.newest(evolve(log.snapshot(log.visible_end), start=begin)))
+        if newest is None:
+            return -1, -1
+        search = TimeSearch(newest.time, newest.position, stop=newest.after, takes_untimed=False)
+        await self._search(log, search, min(newest.after - newest.position, _READ_BYTES))
+        if search.offset < 0 and newest.position < log.first:  # the log begins in this entry, behind that message
+            offset, time = await self._newest(log, newest.after)
+            return max((time, offset), search.latest)[::-1]
+        return search.offset, search.found_time
+
+    async def _search(self, log: PartitionLog, search: TimeSearch, count: int) -> None:
+        """Search in what is read, ``count`` bytes at a time. Raises WireError and OSError."""
         while not search.over:
             if self._broker.stopping:
                 raise BrokerStopping("the broker is stopping")
@@ -106,7 +136,6 @@ class KafkaListingOffsets:
                 if search.needed <= count:
                     break  # the file is shorter than it should be
                 count = search.needed
-        return search.offset, search.found_time
 
     def _run(self, work: Callable[[], T]) -> Deferred[T]:
         """Do work that blocks on a thread."""

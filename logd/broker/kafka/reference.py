@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from logd.broker.kafka.administration.setting_names import KAFKA_SETTINGS
+from logd.broker.kafka.administration.setting_names import KAFKA_SETTINGS, NO_EFFECT
 from logd.protocol.kafka.apis import APIS
 
 
@@ -37,17 +37,18 @@ def _acted_on() -> Iterator[str]:
     yield "| Kafka's name | Ours | Meaning |"
     yield "|---|---|---|"
     for row in KAFKA_SETTINGS.values():
-        if row.native is not None:
-            yield f"| `{row.name}` | `{row.native.name}` | {row.meaning} |"
+        if row.has_effect:
+            ours = "none" if row.native is None else f"`{row.native.name}`"
+            yield f"| `{row.name}` | {ours} | {row.meaning} |"
 
 
 def _kept() -> Iterator[str]:
     yield "| Kafka's name | Default | Why it has no effect |"
     yield "|---|---|---|"
     for row in KAFKA_SETTINGS.values():
-        if row.native is None:
+        if not row.has_effect:
             default = f"`{row.default}`" if row.default else "empty"
-            yield f"| `{row.name}` | {default} | {row.meaning.removesuffix(' Kept, without an effect.')} |"
+            yield f"| `{row.name}` | {default} | {row.meaning.removesuffix(NO_EFFECT)} |"
 
 
 def main() -> None:

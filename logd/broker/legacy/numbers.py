@@ -4,33 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twisted.logger import Logger
+
 from logd.broker.topics.directory import TopicDirectory
 from logd.config import BrokerSettings
 from logd.config.log import LEGACY_FORMAT
 from logd.topic import TopicEntry
 
+_log = Logger()
+
 #: A partition that no broker has: a request for it is answered with an error.
 NO_PARTITION = (1 << 31) - 1
 
 
+def has_numbers(entry: TopicEntry) -> bool:
+    """Return whether the partitions of a topic have numbers in 0.7: each is on one broker, and stays there.
+
+    Where another replica may lead, the numbers of brokers, by which consumers of 0.7 keep their positions, would change
+    with each election, and messages that 0.7 sends, without an answer, would be lost in a follower.
+    """
+    return not entry.replicated and all(len(brokers) <= 1 for brokers in entry.partitions.values())
+
+
 def own_partitions(entry: TopicEntry | None, broker_id: int) -> list[int]:
-    """Return the partitions of a topic that a broker leads, in order: the place in the list is the number in 0.7."""
-    if entry is None:
+    """Return the partitions of a topic on a broker, in order: the place in the list is the number in 0.7.
+
+    The list is empty where partitions have no such numbers.
+    """
+    if entry is None or not has_numbers(entry):
         return []
-    return sorted(number for number, brokers in entry.partitions.items() if brokers and brokers[0] == broker_id)
+    return sorted(number for number, brokers in entry.partitions.items() if broker_id in brokers)
 
 
 def counting(topics: TopicDirectory, broker_id: int, settings: BrokerSettings) -> Callable[[], dict[str, int]]:
     """Return a function that returns the number of a broker's partitions of each topic for clients of 0.7."""
+    told: set[str] = set()
 
     def counts() -> dict[str, int]:
-        found = {}
+        found, without = {}, set()
         for topic in topics.names():
             entry = topics.get(topic)
-            if entry is not None and entry.settings.get("message.format", settings.log.message_format) == LEGACY_FORMAT:
-                count = len(own_partitions(entry, broker_id))
-                if count:
-                    found[topic] = count
+            if entry is None or entry.settings.get("message.format", settings.log.message_format) != LEGACY_FORMAT:
+                continue
+            if not has_numbers(entry):
+                without.add(topic)
+            elif count := len(own_partitions(entry, broker_id)):
+                found[topic] = count
+        for topic in sorted(without - told):
+            _log.warn(
+                "topic {topic} has several replicas, and is not registered for clients of Kafka 0.7, nor served on "
+                "legacy.listen: they would lose messages when another replica leads; give it one replica, or use the "
+                "port of the setting listen",
+                topic=topic,
+            )
+        told.clear()
+        told.update(without)
         return found
 
     return counts

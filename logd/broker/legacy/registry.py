@@ -4,7 +4,7 @@
     NODE/brokers/topics/<topic>/<broker>    ephemeral: the number of partitions that this broker has, as decimal text
 
 Consumers of 0.7 keep their groups below NODE/consumers, and nobody else looks there. Topics of other formats than 0.7
-are not registered: they may have messages that stop such clients.
+are not registered: they may have messages that stop such clients. Nor are those with several replicas: see ``numbers``.
 """
 
 from __future__ import annotations

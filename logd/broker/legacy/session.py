@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from logd.broker.legacy.numbers import NO_PARTITION, own_partitions
+from logd.broker.legacy.numbers import NO_PARTITION, has_numbers, own_partitions
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.broker.security.authentication import LISTENER
@@ -51,6 +51,8 @@ class LegacySession(BrokerSession):
         entry = self._broker.topics.get(topic)
         if entry is None:
             return -1
+        if not has_numbers(entry):
+            return NO_PARTITION
         if partition < 0:
             return partition
         mine = own_partitions(entry, self._broker.store.broker_id)

@@ -163,14 +163,19 @@ class BrokerCore:
     ) -> Deferred[None]:
         """Create a topic that a client uses; connections that ask for it at the same time share the first creation.
 
-        Fails as ``create_topic`` does, but not with TopicExists.
+        A producer of 0.7 that finds brokers in the tree sends to all of them until it knows who has a new topic, and
+        gets no answers: so such a topic has a partition on each. Fails as ``create_topic``, but not with TopicExists.
         """
         waiters = self._creating.get(topic)
         if waiters is not None:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        creating: Deferred[Any] = self.create_topic(requester, topic, self.settings.topics_partitions, settings)
+        replicas, partitions = 0, self.settings.topics_partitions
+        if settings is LEGACY_SETTINGS and self.settings.legacy.legacy_registry is not None:
+            # Replicated topics are not served to clients of 0.7 that use ZooKeeper: see logd.broker.legacy.numbers.
+            replicas, partitions = 1, max(partitions, len(self.brokers()))
+        creating: Deferred[Any] = self.create_topic(requester, topic, partitions, settings, replicas=replicas)
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter

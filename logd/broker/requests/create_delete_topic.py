@@ -119,7 +119,8 @@ class AdministrationRequests:
             if changes:
                 settings = dict(request.settings)
                 self._record("change topic", request.topic, partitions=len(entry.partitions), settings=settings)
-            texts = {name: str(value) for name, value in entry.settings.items()}
+            # Those of Kafka's clients too: with cleanup.policy=compact the topic's retention says nothing.
+            texts = {name: str(value) for name, value in {**entry.kafka_settings, **entry.settings}.items()}
             return AlterTopicResponse(0, entry.uuid, len(entry.partitions), texts)
 
         def failed(failure: Failure) -> AlterTopicResponse:

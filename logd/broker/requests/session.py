@@ -39,8 +39,8 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaFetchV1,
     ReplicaProgress,
 )
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
-from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasV1
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, ElectLeadersV1, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadResponse, ReplicaReadV1
 from logd.protocol.requests.requests import Unsupported
 
@@ -95,8 +95,10 @@ class BrokerSession:
             Repair: self._repair,
             Reassign: lambda request: self._operators().reassign(request),
             ElectLeaders: lambda request: self._operators().elect(request),
+            ElectLeadersV1: lambda request: self._operators().elect(request),
             DrainBroker: lambda request: self._operators().drain(request),
             DescribeReplicas: lambda request: self._operators().describe(request),
+            DescribeReplicasV1: lambda request: self._operators().describe(request),
             ReplicaFetch: self._fetch_as_replica,
             ReplicaFetchV1: self._fetch_as_replica,
             ReplicaRead: self._read_as_replica,

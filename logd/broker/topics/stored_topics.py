@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -58,6 +58,8 @@ class StoredTopics:
     made: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     #: Called with the topic and partition of a log that is served again, before anything is appended to it.
     reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
+    #: Topics of which the broker's log says that retention deletes nothing.
+    _kept_whole: set[str] = field(factory=set, init=False)
     #: Partitions whose logs are refused.
     _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
@@ -238,6 +240,22 @@ class StoredTopics:
         return result
 
     def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
+        """Return the settings of a topic's logs, without retention for a topic that is kept whole."""
+        settings = self._own_settings(topic, entry)
+        if not entry.is_kept_whole:
+            self._kept_whole.discard(topic)
+            return settings
+        if topic not in self._kept_whole:
+            self._kept_whole.add(topic)
+            self._log.info(
+                "topic {topic} is kept whole, whatever its retention.ms and retention.bytes: its cleanup.policy is "
+                "compact, and messages whose keys have later ones are not removed yet; with compact,delete retention "
+                "deletes old segments",
+                topic=topic,
+            )
+        return evolve(settings, retention_ms=-1, retention_bytes=-1)
+
+    def _own_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
         """Return a topic's settings; the broker's own if the topic's are not allowed on this broker.
 
         The topic was created on another broker: to refuse it here would leave its partitions without a log.

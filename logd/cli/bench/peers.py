@@ -34,7 +34,27 @@ from logd.errors import LogdError
     multiple=True,
     help="Measure this one. May be repeated.  [default: all]",
 )
-@click.option("--messages", type=WHOLE, default=200_000, show_default=True, help="Messages of one measurement.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=5,
+    show_default=True,
+    help="A measurement has as many messages as the client sends in about this time; with 0 always --messages.",
+)
+@click.option(
+    "--messages", type=WHOLE, default=2_000_000, show_default=True, help="The most messages of one measurement."
+)
+@click.option(
+    "--single-messages", type=WHOLE, help="The same with one message to a request.  [default: that of --messages]"
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["0", "1", "-1"]),
+    multiple=True,
+    default=("1", "-1", "0"),
+    show_default=True,
+    help="Acknowledgements, for the clients of logd and Kafka; 0 with one message to a request alone. May be repeated.",
+)
 @click.option("--size", type=click.IntRange(10, 100_000), default=200, show_default=True, help="Bytes of a payload.")
 @click.option(
     "--rate",
@@ -85,6 +105,8 @@ from logd.errors import LogdError
 @json_option
 def peers(
     systems: tuple[str, ...],
+    single_messages: int | None,
+    acks: tuple[str, ...],
     rates: tuple[int, ...],
     no_latency: bool,
     place: str | None,
@@ -100,8 +122,8 @@ def peers(
 
     In every round each system is started with its data in a new folder, loaded by each of its clients, and stopped. The
     load: one message to a request, 50 to a request, and one message a call with the client's own batches; reading the
-    messages back; latency at given rates. If something cannot be measured, the result says so, with the reason. Nothing
-    is downloaded without --fetch.
+    messages back; latency at given rates. Short trials in the first round tell how many messages a measurement needs.
+    If something cannot be measured, the result says so, with the reason. Nothing is downloaded without --fetch.
     """
     if wanted and not place:
         raise click.UsageError("--fetch needs --systems-in, the folder to fetch into")
@@ -114,7 +136,12 @@ def peers(
     if source is not None:
         result = json.loads(Path(source).read_text(encoding="utf-8"))
     else:
-        plan = PeerPlan(**shape, rates=() if no_latency else rates)
+        plan = PeerPlan(
+            **shape,
+            single_messages=single_messages or shape["messages"],
+            acks=tuple(dict.fromkeys(map(int, acks))),
+            rates=() if no_latency else rates,
+        )
         chosen = [SYSTEMS[name] for name in systems or SYSTEMS]
         result = _measure(console, place if wanted else None, os.path.abspath(folder), places, plan, chosen)
     try:

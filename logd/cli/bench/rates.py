@@ -17,7 +17,7 @@ from logd.cli.bench.shapes import WHOLE, place_options, shape_options, workloads
 from logd.cli.terminal.tables import show, show_fields
 
 #: The parts of a workload that may differ between the rows of a table, and the figures of a row.
-_SHAPES = ("size", "batch", "compression", "partitions", "connections")
+_SHAPES = ("size", "batch", "compression", "partitions", "connections", "loop")
 _FIGURES = (
     ("messages_per_second", "messages/s"),
     ("megabytes_per_second", "MB/s"),
@@ -49,8 +49,8 @@ _FIGURES = (
 def produce(call: str, batch: tuple[int, ...], merge: bool, acks: str, **options: Any) -> None:
     """Measure producers in one process.
 
-    Every round measures each combination of the given values of --size, --batch, --compression, --partitions and
-    --connections, in turn.
+    Every round measures each combination of the given values of --size, --batch, --compression, --partitions,
+    --connections and --loop, in turn.
     """
     if call != "set" and batch:
         raise click.UsageError(f"--batch is for --call set: --call {call} gets one message")

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
-from logd.bench.rates.workload import FORMATS, Workload
+from logd.bench.rates.workload import CODECS, FORMATS, LOOPS, Workload
 from logd.cli.options import BrokersParameter, json_option
-from logd.protocol.codecs import CODEC_NUMBERS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,8 +47,16 @@ def place_options(command: Command) -> Command:
 
 
 def shape_options(command: Command) -> Command:
-    """--messages and --format; --size, --compression, --partitions and --connections, which may be repeated."""
+    """--messages and --format; --size, --compression, --partitions, --connections and --loop, which may be repeated."""
     for option in (
+        click.option(
+            "--loop",
+            type=click.Choice(LOOPS),
+            multiple=True,
+            default=(LOOPS[0],),
+            show_default=True,
+            help="Clients on Twisted's reactor, or those of logd.aio on asyncio's event loop. May be repeated.",
+        ),
         click.option(
             "--connections",
             type=click.IntRange(1, 5000),
@@ -68,11 +75,11 @@ def shape_options(command: Command) -> Command:
         ),
         click.option(
             "--compression",
-            type=click.Choice(list(CODEC_NUMBERS)),
+            type=click.Choice(CODECS["batch"]),
             multiple=True,
             default=("none",),
             show_default=True,
-            help="Compression of the messages. May be repeated.",
+            help="Compression of the messages; lz4 with --format batch alone. May be repeated.",
         ),
         click.option(
             "--size",
@@ -107,12 +114,19 @@ def workloads(
     connections: tuple[int, ...],
     batch: tuple[int, ...] = (),
     call: str = "set",
+    loop: tuple[str, ...] = LOOPS[:1],
     **rest: Any,
 ) -> list[Workload]:
-    """Return a workload for each combination of the given values."""
+    """Return a workload for each combination of the given values. Raises click.UsageError for one that cannot be."""
+    form = rest.get("format", FORMATS[0])
+    for codec in compression:
+        if codec not in CODECS[form]:
+            raise click.UsageError(
+                f"--compression {codec} needs --format batch; --format {form} has {', '.join(CODECS[form])}"
+            )
     found = []
-    for bytes_each, codec, logs, clients, given in product(
-        size, compression, partitions, connections, batch or (None,)
+    for bytes_each, codec, logs, clients, given, loop_each in product(
+        size, compression, partitions, connections, batch or (None,), loop
     ):
         each = 1 if call != "set" else given or max(1, min(DEFAULT_BATCH, SET_BYTES // bytes_each))
         most = MOST_SETS if call == "set" else MOST_CALLS
@@ -127,6 +141,7 @@ def workloads(
                 compression=codec,
                 partitions=logs,
                 connections=clients,
+                loop=loop_each,
                 **rest,
             )
         )

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from attrs import frozen
 
 from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.unclean_elections import elect_uncleanly
 from logd.cli.options import TopicParameter, broker_option, json_option, wait_option
-from logd.cli.terminal.prompts import agree
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.deferreds.sleeping import sleep
@@ -19,8 +18,6 @@ from logd.errors import LogdError
 from logd.leadership import NO_LEADER
 from logd.plurals import counted
 from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicasResponse
-from logd.protocol.requests.replicas.most_complete import most_complete
 from logd.protocol.requests.replicas.operations import ANY_LEADER
 
 #: Seconds between two looks at the leaders.
@@ -31,6 +28,7 @@ Examples:
   logd elect                       # the preferred leader of every partition that can have it
   logd elect orders --partition 3
   logd elect orders --unclean      # shows what would be lost, and asks
+  logd elect orders --cancel       # takes back what was asked for, and is not done yet
 """
 
 
@@ -40,6 +38,7 @@ Examples:
     "--partition", "-p", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; may be repeated."
 )
 @click.option("--unclean", is_flag=True, help="Let replicas lead that may lack messages, where no leader is left.")
+@click.option("--cancel", is_flag=True, help="Take back elections that were asked for and are not held yet.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 @wait_option
 @broker_option
@@ -51,6 +50,7 @@ def elect(
     topic: str | None,
     partitions: tuple[int, ...],
     unclean: bool,
+    cancel: bool,
     yes: bool,
     timeout: float,
     broker: str,
@@ -59,10 +59,13 @@ def elect(
     """Let the first replica of each partition of TOPIC lead, if it is in sync; without TOPIC, of every topic.
 
     With --unclean the command is for partitions without a leader, since no replica is live that has every message: the
-    live replica with the most leads, and what it lacks is lost. The command shows that by position, and asks.
+    live replica with the most leads, and what it lacks is lost. The command shows that by position, and asks. Should
+    that replica's broker die in that moment, the election waits for it; --cancel takes it back.
     """
-    if topic is None and (unclean or partitions):
+    if topic is None and (unclean or cancel or partitions):
         raise click.UsageError("name the topic")
+    if unclean and cancel:
+        raise click.UsageError("--cancel takes back what was asked for: give it without --unclean")
 
     async def work(admin: Admin) -> None:
         from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
@@ -74,9 +77,11 @@ def elect(
         chosen = {each.topic: _chosen(each, partitions) for each in found}
         if unclean:
             assert topic is not None
-            lost = await _elect_uncleanly(reactor, admin, found[0], chosen[topic], yes, timeout, as_json)
-            if as_json:
-                click.echo(json.dumps({"topic": topic, "partitions": [each.to_json() for each in lost]}))
+            await elect_uncleanly(reactor, admin, found[0], chosen[topic], yes, timeout, as_json)
+            return
+        if cancel:
+            assert topic is not None
+            _print_withdrawn(topic, await admin.withdraw_elections(topic, sorted(set(partitions))), as_json)
             return
         rows, draining = [], await admin.draining()
         for each in found:
@@ -93,6 +98,15 @@ def _chosen(topic: TopicMetadata, numbers: Sequence[int]) -> list[PartitionMetad
         if number not in known:
             raise LogdError(f"topic {topic.topic} has no partition {number}; it has {len(known)}")
     return [known[number] for number in sorted(set(numbers))] if numbers else list(topic.partitions)
+
+
+def _print_withdrawn(topic: str, numbers: Sequence[int], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"topic": topic, "withdrawn": list(numbers)}))
+    elif not numbers:
+        click.echo(f"no election of {topic} is waiting to be held")
+    for number in () if as_json else numbers:
+        click.echo(f"the election of {topic}-{number} is withdrawn")
 
 
 # Preferred leaders
@@ -151,102 +165,3 @@ def _print_preferred(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     left = [row for row in rows if row["leader"] != row["preferred"]]
     if left:
         raise LogdError(f"{counted(len(left), 'partition')} not led by the preferred leader: {left[0]['reason']}")
-
-
-# Unclean elections
-
-
-@frozen
-class UncleanLoss:
-    """A partition without a leader, the live replica with the most, and what is known to be lost if that one leads."""
-
-    partition: int
-    #: The broker that would lead, NO_LEADER if no live broker has a log of the partition.
-    leader: int
-    #: The end of its log, and the greatest end that was visible to readers as far as that is known.
-    end: int
-    known_end: int
-    #: The brokers of which any could lead without a loss.
-    complete: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the loss as a JSON object."""
-        return {
-            "partition": self.partition,
-            "leader": self.leader,
-            "end": self.end,
-            "known_end": self.known_end,
-            "lost_bytes": max(self.known_end - self.end, 0),
-            "complete": list(self.complete),
-        }
-
-    @property
-    def text(self) -> str:
-        """The loss in words."""
-        if self.leader == NO_LEADER:
-            return "no live broker has a replica"
-        behind = f"what came after position {max(self.end, self.known_end)}"
-        if self.known_end > self.end:
-            lost = counted(self.known_end - self.end, "byte")
-            return f"positions {self.end} to {self.known_end} ({lost}), and {behind}"
-        return behind
-
-
-def losses(
-    partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
-) -> list[UncleanLoss]:
-    """Return what an unclean election of each partition would lose, by the logs of the live brokers."""
-    logs = {broker: answer.replicas for broker, answer in described.items()}
-    found = []
-    for each in partitions:
-        most = most_complete(each.partition, each.replicas, logs)
-        found.append(UncleanLoss(each.partition, most.broker, most.end, most.known_end, each.in_sync))
-    return found
-
-
-async def _elect_uncleanly(
-    reactor: Any,
-    admin: Admin,
-    topic: TopicMetadata,
-    partitions: Sequence[PartitionMetadata],
-    yes: bool,
-    timeout: float,
-    as_json: bool,
-) -> list[UncleanLoss]:
-    """Show what would be lost, ask, and have the replicas with the most lead. Raises LogdError."""
-    leaderless = [each for each in partitions if each.leader == NO_LEADER and len(each.replicas) > 0]
-    if not leaderless:
-        if not as_json:
-            click.echo("each of these partitions has a leader")
-        return []
-    found = losses(leaderless, await admin.describe_replicas(topic.topic))
-    if not as_json:
-        rows = [(each.partition, each.leader, each.end, each.text, _listed(each.complete)) for each in found]
-        show(["partition", "would lead", "its log ends at", "would be lost", "without loss"], rows)
-    able = [each for each in found if each.leader != NO_LEADER]
-    if not able:
-        raise LogdError("no live broker has a replica of these partitions: start one that stores them")
-    if not yes:
-        agree(
-            f"Give up what is lost of {counted(len(able), 'partition')} of topic {topic.topic}? Starting one of the "
-            "brokers under 'without loss' would lose nothing."
-        )
-    wanted = {each.partition: each.leader for each in able}
-    await admin.elect(topic.topic, wanted, unclean=True, uuid=topic.uuid)
-    until = reactor.seconds() + timeout
-    while True:
-        now = {each.partition: each for each in (await admin.describe(topic.topic)).partitions}
-        left = [number for number in wanted if now[number].leader == NO_LEADER]
-        if not left:
-            break
-        if reactor.seconds() > until:
-            raise LogdError(f"{counted(len(left), 'partition')} have no leader yet; the controller goes on trying")
-        await sleep(reactor, LOOK_SECONDS)
-    if not as_json:
-        for number in sorted(wanted):
-            click.echo(f"{topic.topic}-{number} is led by broker {now[number].leader}")
-    return found
-
-
-def _listed(brokers: Sequence[int]) -> str:
-    return " ".join(map(str, brokers))

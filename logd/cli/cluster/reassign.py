@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from attrs import frozen
 
 from logd.cli.cluster.admin_command import with_admin
 from logd.cli.options import broker_option, json_option, topic_argument
@@ -33,8 +34,21 @@ Examples:
   logd topics reassign orders --place 0=2,3 --place 1=3,4 # exactly so; the preferred leader first
   logd topics reassign orders --replicas 3 --throttle 20000000
   logd topics reassign orders                             # show how far it is
+  logd topics reassign orders --throttle 5000000          # another limit for the one under way
   logd topics reassign orders --cancel
 """
+
+
+@frozen
+class ReassignOptions:
+    """The options of ``logd topics reassign`` that are no part of a plan."""
+
+    #: The most bytes a second that each leader sends to new replicas; None: the brokers' own setting.
+    throttle: int | None = None
+    dry_run: bool = False
+    no_wait: bool = False
+    yes: bool = False
+    as_json: bool = False
 
 
 class BrokerIdsParameter(click.ParamType[tuple[int, ...]]):
@@ -108,13 +122,15 @@ def reassign(
     """Store the partitions of TOPIC on other brokers, or on more or fewer of them, while they are used.
 
     Shows the plan, asks, and waits until it is done; the brokers go on when the command ends. New replicas copy the
-    logs first, and only then are others given up. Without a plan it shows how far the one under way is.
+    logs first, and only then are others given up. Without a plan it shows how far the one under way is; --throttle
+    limits that one anew.
     """
     planned = bool(replicas or brokers or place)
     if place and (replicas or brokers):
         raise click.UsageError("--place says where each replica is: give it without --replicas and --brokers")
-    if cancel and planned:
-        raise click.UsageError("--cancel takes no plan")
+    if cancel and (planned or throttle):
+        raise click.UsageError("--cancel takes no plan and no --throttle")
+    options = ReassignOptions(throttle, dry_run, no_wait, yes, as_json)
 
     async def work(admin: Admin) -> None:
         from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
@@ -122,46 +138,67 @@ def reassign(
         if cancel:
             _print_cancelled(topic, await admin.cancel_reassignment(topic), as_json)
             return
+        plan = None
         if planned:
             plan = await admin.reassign(
                 topic, dict(place), brokers=brokers or (), replicas=replicas or 0, plan_only=True
             )
-            if not as_json or not plan.moved:
-                _print_plan(topic, plan, as_json)
-            if plan.moved and not dry_run:
-                if not yes:
-                    agree(f"Copy {counted(_copies(plan.moved), 'replica')} of topic {topic}?")
-                wanted = {each.partition: each.wanted for each in plan.moved}
-                await admin.reassign(topic, wanted, rate=throttle or 0, uuid=plan.uuid)
-        else:
-            plan = await under_way(admin, topic)
-        moved = plan.moved
-        if not planned and not moved and not as_json:
-            click.echo(f"no reassignment of {topic} is under way")
-        complete = not moved
-        if moved and not dry_run and not no_wait:
-            await wait_until_done(reactor, admin, topic, moved, quiet=as_json)
-            complete = True
-            if not as_json:
-                click.echo(f"the reassignment of {topic} is complete")
-        if as_json and (moved or not planned):
-            _print_json(topic, plan, complete)
+        await reassign_topic(reactor, admin, topic, plan, options)
 
     with_admin(ctx, broker, work)
+
+
+async def reassign_topic(
+    reactor: Any, admin: Admin, topic: str, plan: ReassignResponse | None, options: ReassignOptions
+) -> None:
+    """Have a plan carried out, None for the one under way, and wait for it as the options say. Raises LogdError."""
+    going = await under_way(admin, topic)
+    if plan is None:
+        plan, is_going, nothing = going, True, f"no reassignment of {topic} is under way"
+    else:
+        wanted = {each.partition: each.wanted for each in going.moved}
+        is_going = bool(plan.moved) and all(wanted.get(each.partition) == each.wanted for each in plan.moved)
+        nothing = f"nothing to do: the replicas of {topic} are where they are to be"
+        if not options.as_json and plan.moved:
+            _print_plan(plan)
+    if not plan.moved and not options.as_json:
+        click.echo(nothing)
+    complete = not plan.moved
+    if plan.moved and not options.dry_run:
+        await _ask(admin, topic, plan, is_going, options)
+        if not options.no_wait:
+            await wait_until_done(reactor, admin, topic, plan.moved, quiet=options.as_json)
+            complete = True
+            if not options.as_json:
+                click.echo(f"the reassignment of {topic} is complete")
+    if options.as_json:
+        _print_json(topic, plan, complete)
+
+
+async def _ask(admin: Admin, topic: str, plan: ReassignResponse, is_going: bool, options: ReassignOptions) -> None:
+    """Ask the brokers for a plan, or for another limit if just that ``is_going`` on."""
+    wanted, rate = {each.partition: each.wanted for each in plan.moved}, options.throttle or 0
+    if is_going:
+        if rate:
+            await admin.reassign(topic, wanted, rate=rate, uuid=plan.uuid)
+        if not options.as_json:
+            limit = f"; each leader sends at most {rate} bytes a second for it from now on" if rate else ""
+            click.echo(f"this reassignment of {topic} is under way already{limit}")
+        return
+    if not options.yes:
+        copies = _copies(plan.moved)
+        what = f"Copy {counted(copies, 'replica')}" if copies else f"Change {counted(len(plan.moved), 'partition')}"
+        agree(f"{what} of topic {topic}?")
+    await admin.reassign(topic, wanted, rate=rate, uuid=plan.uuid)
 
 
 def _copies(moved: Sequence[MovedPartition]) -> int:
     return sum(len(set(each.wanted) - set(each.replicas)) for each in moved)
 
 
-def _print_plan(topic: str, plan: ReassignResponse, as_json: bool) -> None:
-    if as_json:
-        _print_json(topic, plan, True)
-    elif not plan.moved:
-        click.echo(f"nothing to do: the replicas of {topic} are where they are to be")
-    else:
-        rows = [(each.partition, _listed(each.replicas), _listed(each.wanted)) for each in plan.moved]
-        show(["partition", "replicas now", "replicas planned"], rows)
+def _print_plan(plan: ReassignResponse) -> None:
+    rows = [(each.partition, _listed(each.replicas), _listed(each.wanted)) for each in plan.moved]
+    show(["partition", "replicas now", "replicas planned"], rows)
 
 
 def _print_cancelled(topic: str, answer: ReassignResponse, as_json: bool) -> None:

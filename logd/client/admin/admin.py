@@ -24,8 +24,10 @@ from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 from logd.protocol.requests.repair import RepairResponse
 from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
 from logd.protocol.requests.replicas.operations import (
+    ANY_LEADER,
     DrainBroker,
     ElectLeaders,
+    ElectLeadersV1,
     Placed,
     Reassign,
     ReassignResponse,
@@ -167,6 +169,15 @@ class Admin:
         """
         request = ElectLeaders(topic, uuid, tuple(sorted((partitions or {}).items())), unclean)
         return self._run(_replicas.ask(self._cluster, request)).addCallback(lambda _: None)
+
+    def withdraw_elections(self, topic: str, partitions: Sequence[int] = ()) -> Deferred[tuple[int, ...]]:
+        """Take back elections of ``partitions`` (none: all) that were asked for and are not held yet; fires with those.
+
+        Fails as ``reassign``, and with UnsupportedVersion if the broker is of an earlier release, which cannot do it.
+        """
+        wanted = tuple((number, ANY_LEADER) for number in partitions)
+        asking = self._run(_replicas.ask(self._cluster, ElectLeadersV1(topic, "", wanted, withdraw=True)))
+        return asking.addCallback(lambda response: response.partitions)
 
     def drain(self, broker: int, draining: bool = True) -> Deferred[bool]:
         """Let a broker lead nothing that another one can lead, or let it lead again; fires with whether that is new.

@@ -6,8 +6,12 @@ from typing import Any
 
 from logd.client.cluster.cluster import Cluster
 from logd.deferreds.gathering import gather_some
-from logd.errors import BrokerUnavailable, CoordinationUnavailable, error_for_code
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
+from logd.errors import BrokerUnavailable, CoordinationUnavailable, UnsupportedVersion, error_for_code
+from logd.protocol.requests.replicas.describe_replicas import (
+    DescribeReplicas,
+    DescribeReplicasResponse,
+    DescribeReplicasV1,
+)
 
 #: Brokers that are asked at a time.
 ASKED_AT_ONCE = 50
@@ -27,7 +31,9 @@ async def describe_replicas(cluster: Cluster, topic: str) -> dict[int, DescribeR
 
     async def describe(host: str, port: int) -> DescribeReplicasResponse | None:
         try:
-            response: DescribeReplicasResponse = await cluster.ask_at(host, port, DescribeReplicas(topic))
+            response: DescribeReplicasResponse = await cluster.ask_at(host, port, DescribeReplicasV1(topic))
+            if response.error == UnsupportedVersion.code:  # a broker of an earlier release
+                response = await cluster.ask_at(host, port, DescribeReplicas(topic))
         except BrokerUnavailable:
             return None
         if response.error == CoordinationUnavailable.code:

@@ -57,6 +57,11 @@ async def list_groups(coordination: ICoordination) -> list[str]:
     return await _children(coordination, paths.CONSUMERS)
 
 
+async def has_consumers(coordination: ICoordination, name: str) -> bool:
+    """Return whether a group has live native consumers. Raises CoordinationError, and ValueError for a bad name."""
+    return bool(await _children(coordination, paths.group_consumers(name)))
+
+
 async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
     """Read everything about one group. Raises UnknownGroup, CoordinationError, and ValueError for an invalid name."""
     path = paths.group(name)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from logd.checkedjson import decimal, excerpt, load_json, whole_number
 from logd.coord import paths
@@ -135,6 +135,32 @@ async def request_election(
     """Ask for an election, in place of one that was asked for before. Raises CoordinationError."""
     election = RequestedElection(uuid, tuple(sorted(partitions)), unclean, leaders)
     await _write(tree, paths.election(topic), election.encode())
+
+
+async def withdraw_election(tree: ICoordination, topic: str, uuid: str, partitions: Collection[int]) -> tuple[int, ...]:
+    """Take back elections of ``partitions``, none for all, that were asked for and are not held yet; return those.
+
+    What was asked for a former topic of this name goes as well, and is not returned. Raises CoordinationError.
+    """
+    path = paths.election(topic)
+    for _ in range(ATTEMPTS):
+        try:
+            data, stat = await tree.get(path)
+        except NoNode:
+            return ()
+        try:
+            asked = RequestedElection.decode(data)
+        except ValueError:
+            asked = RequestedElection("", ())  # nobody could carry it out
+        left = tuple(number for number in asked.partitions if partitions and number not in partitions)
+        with suppress(NoNode, BadVersion):  # it was carried out, or changed, meanwhile
+            if left and asked.uuid == uuid:
+                leaders = {number: leader for number, leader in asked.leaders.items() if number in left}
+                await tree.set(path, evolve(asked, partitions=left, leaders=leaders).encode(), stat.version)
+            else:
+                await tree.delete(path, stat.version)
+            return tuple(each for each in asked.partitions if each not in left) if asked.uuid == uuid else ()
+    raise BadVersion(f"{path} changes faster than it can be written", path)
 
 
 async def request_reassignment(tree: ICoordination, topic: str, wanted: Reassignment) -> None:

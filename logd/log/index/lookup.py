@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -221,17 +222,73 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         first, _ = log.split(number, lambda b: b.append_ms < time_ms and b.highest_ms < time_ms)
         late_position = _late_position(log, number, time_ms, end)
         position = max(first.position if first else start, log.start)
-        try:
-            file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-        except FileNotFoundError as error:
-            raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
-        try:
-            for at, _, time in read_heads(file, position - start, end - start):
-                if time >= time_ms or (time < 0 and start + at >= late_position):
-                    return start + at
-        finally:
-            file.close()
+        with closing(_heads(log, number, position, end)) as heads:
+            for at, _, time in heads:
+                if time >= time_ms or (time < 0 and at >= late_position):
+                    return at
     return log.end
+
+
+class Newest(NamedTuple):
+    """The entry with the latest timestamp: that time in ms, and the positions where the entry begins and ends."""
+
+    time: int
+    position: int
+    after: int
+
+
+def newest(log: Snapshot) -> Newest | None:
+    """Return the first of the entries with the latest timestamp; None if no entry has a timestamp.
+
+    Each segment's index knows the latest of its entries, so only those between two boundaries are read, and of the
+    segment in which the log begins perhaps all. Raises OSError, and UnknownError for a file that was removed meanwhile.
+    """
+    time, number = -1, -1
+    for each, start in enumerate(log.segments.starts):
+        end = min(log.segments.end_of(each, log.end), log.end)
+        found = _newest_time(log, each, end) if end > max(start, log.start) else -1
+        if found > time:
+            time, number = found, each
+    if number < 0:
+        return None
+    before, _ = log.split(number, lambda boundary: boundary.highest_ms < time)
+    position = max(before.position if before else log.segments.starts[number], log.start)
+    with closing(_heads(log, number, position, min(log.segments.end_of(number, log.end), log.end))) as heads:
+        return next((Newest(each, at, at + size) for at, size, each in heads if each >= time), None)
+
+
+def _newest_time(log: Snapshot, number: int, end: int) -> int:
+    """Return the latest timestamp of a segment's entries up to ``end``, -1 if there is none."""
+    start = log.segments.starts[number]
+    last, _ = log.split(number, lambda boundary: boundary.position <= end)
+    position, known = (last.position, last.highest_ms) if last else (start, -1)
+    time = max(known, _newest_between(log, number, max(position, log.start), end))
+    if log.start > start:
+        _, after = log.split(number, lambda boundary: boundary.position < log.start)
+        if after is None or after.highest_ms >= time:  # the entry with that time may lie before the log's start
+            time = _newest_between(log, number, log.start, end)
+    return time
+
+
+def _newest_between(log: Snapshot, number: int, position: int, end: int) -> int:
+    with closing(_heads(log, number, position, end)) as heads:
+        return max((time for _, _, time in heads), default=-1)
+
+
+def _heads(log: Snapshot, number: int, position: int, end: int) -> Generator[tuple[int, int, int], None, None]:
+    """Yield (position, size, newest time in ms or -1) of each entry of a segment from a boundary on; see read_heads."""
+    if position >= end:
+        return
+    start = log.segments.starts[number]
+    try:
+        file = log.files.open_for_reading(join(log.folder, segment_name(start)))
+    except FileNotFoundError as error:
+        raise UnknownError(f"cannot look for a time: {error}") from error
+    try:
+        for at, size, time in read_heads(file, position - start, end - start):
+            yield start + at, size, time
+    finally:
+        file.close()
 
 
 def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:

@@ -116,7 +116,7 @@ APIS = {
     for api in (
         KafkaApi(produce.API_KEY, "Produce", produce.VERSIONS),
         KafkaApi(fetch.API_KEY, "Fetch", fetch.VERSIONS),
-        KafkaApi(2, "ListOffsets", range(6), _consumer),
+        KafkaApi(2, "ListOffsets", range(10), _consumer, flexible_from=6),
         KafkaApi(3, "Metadata", range(11), _metadata, flexible_from=9),
         KafkaApi(8, "OffsetCommit", range(8), _consumer),
         KafkaApi(9, "OffsetFetch", range(6), _consumer),
@@ -126,7 +126,7 @@ APIS = {
         KafkaApi(13, "LeaveGroup", range(4), _consumer),
         KafkaApi(14, "SyncGroup", range(4), _consumer),
         KafkaApi(15, "DescribeGroups", range(5), _admin),
-        KafkaApi(16, "ListGroups", range(3), _admin),
+        KafkaApi(16, "ListGroups", range(6), _admin, flexible_from=3),
         # Version 0 is followed by messages without a header, which were superseded in 2017.
         # Version 0 is refused, but librdkafka before 2.1 uses SASL only where it is offered (``KafkaSasl.handshake``).
         KafkaApi(17, "SaslHandshake", range(2), _sasl),

@@ -27,6 +27,12 @@ class TimeSearch:
     position: int
     #: Messages with lower offsets are deleted.
     first: int = 0
+    #: Entries from here on are not looked at; None: all are.
+    stop: int | None = None
+    #: False if a message without a time is passed over.
+    takes_untimed: bool = True
+    #: Time and offset of the latest message of an entry that was opened in vain, -1 while there is none.
+    latest: tuple[int, int] = field(default=(-1, -1), init=False)
     #: The offset and the time of the message, -1 while none is found.
     offset: int = field(default=-1, init=False)
     found_time: int = field(default=-1, init=False)
@@ -38,7 +44,7 @@ class TimeSearch:
     @property
     def over(self) -> bool:
         """Return whether more data would not change the result."""
-        return self.offset >= 0 or self.damaged
+        return self.offset >= 0 or self.damaged or (self.stop is not None and self.position >= self.stop)
 
     def search(self, data: bytes) -> None:
         """Look at all entries that ``data``, which begin at ``position``, have whole; ``position`` moves on."""
@@ -102,7 +108,12 @@ class TimeSearch:
             for message in decoded.messages:
                 if message.next_position <= self.first:
                     continue
-                if message.timestamp is None or message.timestamp >= self.time:
+                if message.timestamp is None:
+                    is_late = self.takes_untimed
+                else:
+                    is_late = message.timestamp >= self.time
+                    self.latest = max(self.latest, (message.timestamp, message.next_position - 1))
+                if is_late:
                     self._found(message.next_position - 1, message.timestamp)
                     return
             begin, opened = decoded.consumed, decoded.opened

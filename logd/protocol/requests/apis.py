@@ -53,12 +53,19 @@ from logd.protocol.requests.replica_fetch import (
     ReplicaProgress,
 )
 from logd.protocol.requests.replicas import describe_replicas, operations, replica_read
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
+from logd.protocol.requests.replicas.describe_replicas import (
+    DescribeReplicas,
+    DescribeReplicasResponse,
+    DescribeReplicasResponseV1,
+    DescribeReplicasV1,
+)
 from logd.protocol.requests.replicas.operations import (
     DrainBroker,
     DrainBrokerResponse,
     ElectLeaders,
     ElectLeadersResponse,
+    ElectLeadersResponseV1,
+    ElectLeadersV1,
     Reassign,
     ReassignResponse,
 )
@@ -269,6 +276,16 @@ NATIVE_APIS = (
         operations.read_elect_leaders_response,
     ),
     Api(
+        27,
+        ElectLeadersV1,
+        ElectLeadersResponseV1,
+        operations.encode_elect_leaders_v1,
+        operations.read_elect_leaders_v1,
+        operations.encode_elect_leaders_response_v1,
+        operations.read_elect_leaders_response_v1,
+        version=1,
+    ),
+    Api(
         28,
         DrainBroker,
         DrainBrokerResponse,
@@ -285,6 +302,16 @@ NATIVE_APIS = (
         describe_replicas.read_describe_replicas,
         describe_replicas.encode_describe_replicas_response,
         describe_replicas.read_describe_replicas_response,
+    ),
+    Api(
+        29,
+        DescribeReplicasV1,
+        DescribeReplicasResponseV1,
+        describe_replicas.encode_describe_replicas,
+        describe_replicas.read_describe_replicas_v1,
+        describe_replicas.encode_describe_replicas_response_v1,
+        describe_replicas.read_describe_replicas_response_v1,
+        version=1,
     ),
     Api(
         32,

@@ -149,8 +149,10 @@ class TopicRows:
             leaders.under_replicated,
             leaders.leaderless,
             self._rates.get(name) if here else None,
-            _number(entry.settings, "retention.ms", broker.settings.log.retention_ms),
-            _number(entry.settings, "retention.bytes", broker.settings.log.retention_bytes),
+            -1 if entry.is_kept_whole else _number(entry.settings, "retention.ms", broker.settings.log.retention_ms),
+            -1
+            if entry.is_kept_whole
+            else _number(entry.settings, "retention.bytes", broker.settings.log.retention_bytes),
             broker.topics.problem(name) or "",
         )
 

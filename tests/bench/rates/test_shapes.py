@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import zlib
 
+import click
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.bench.rates.payloads import payloads
 from logd.bench.rates.process_usage import UsageMeter, memory_bytes
-from logd.bench.rates.produce import producer_settings
+from logd.bench.rates.produce import WorkloadSender, producer_settings
 from logd.bench.rates.workload import Workload
 from logd.cli.bench.shapes import workloads
 from logd.errors import ConfigurationError
@@ -26,6 +28,8 @@ class WorkloadTests(SynchronousTestCase):
             {"call": "shout"},
             {"compression": "rar"},
             {"format": "x"},
+            {"compression": "lz4"},
+            {"loop": "trio"},
             {"call": "send"},
         )
         for wrong in wrongs:
@@ -43,6 +47,14 @@ class WorkloadTests(SynchronousTestCase):
         self.assertEqual(set(producer_settings(Workload(10))), {"acks", "buffer_bytes"})
         self.assertEqual(producer_settings(Workload(10, 1_000_000))["message_bytes"], 2_000_000)
         self.assertEqual(producer_settings(Workload(10, format="batch"))["format"], "batch")
+
+    def test_the_producer_compresses_batches_and_sets_compress_themselves(self) -> None:
+        """A set knows the compressions of wrappers alone, so lz4 is a setting."""
+        batches, plain = Workload(10, format="batch", compression="lz4"), Workload(10, compression="gzip")
+        self.assertEqual(producer_settings(batches)["compression"], "lz4")
+        self.assertNotIn("compression", producer_settings(plain))
+        (one,), (other,) = (WorkloadSender(None, "topic", each, 0).contents() for each in (batches, plain))
+        self.assertEqual((one.compression, other.compression), ("none", "gzip"))
 
 
 class PayloadTests(SynchronousTestCase):
@@ -77,6 +89,20 @@ class CombinationTests(SynchronousTestCase):
         """And each connection makes one call at least."""
         (made,) = workloads(5, (200,), ("none",), (1,), (40,), call="send")
         self.assertEqual((made.batch, made.messages, made.call), (1, 40, "send"))
+
+    def test_a_compression_that_the_format_has_not_is_an_error_of_the_command(self) -> None:
+        """It says which format has it."""
+        (made,) = workloads(5, (200,), ("lz4",), (1,), (1,), format="batch")
+        self.assertEqual((made.compression, made.format), ("lz4", "batch"))
+        error = self.assertRaises(click.UsageError, workloads, 5, (200,), ("gzip", "lz4"), (1,), (1,), format="plain")
+        words = "--compression lz4 needs --format batch; --format plain has none, gzip, snappy, zstd"
+        self.assertEqual(error.message, words)
+
+    def test_both_loops_have_the_same_load(self) -> None:
+        """One after the other, in each round."""
+        made = workloads(5, (200,), ("none",), (1,), (1,), loop=("reactor", "asyncio"))
+        self.assertEqual([each.loop for each in made], ["reactor", "asyncio"])
+        self.assertEqual(evolve(made[1], loop="reactor"), made[0])
 
 
 class UsageTests(SynchronousTestCase):

@@ -31,7 +31,7 @@ class FakePeer(Peer):
     durability: ClassVar[str] = "nothing survives"
     clients: ClassVar[tuple[PeerClient, ...]] = (
         PeerClient("honest", _MODULE, paced=True),
-        PeerClient("forgetful", _MODULE, batches=(0,), option="forget"),
+        PeerClient("forgetful", _MODULE, batches=(0,), acks=(0, 1, -1), option="forget"),
         PeerClient("failing", _MODULE, batches=(0,), option="fail"),
         PeerClient("absent", _MODULE, "no_such_package", "no-such-distribution"),
     )

@@ -77,7 +77,7 @@ class InterruptedComparisonTests(SynchronousTestCase):
             if "produce" in text:
                 raise KeyboardInterrupt
 
-        plan = PeerPlan(messages=100, batches=(0,), rates=(), rounds=1)
+        plan = PeerPlan(messages=100, batches=(0,), rates=(), rounds=1, warm_messages=0)
         comparison = PeerComparison(str(folder), SystemPlaces(), plan, [NotedPeer], tell)
         self.assertRaises(KeyboardInterrupt, comparison.run)
         (peer,) = peers

@@ -11,6 +11,7 @@ from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
 from logd.topic import TopicEntry
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
+from tests.log.entries import plain, timed
 
 MESSAGES = [Message(b"a" * 30, timestamp=100), Message(b"b", timestamp=105), Message(b"c", timestamp=103)]
 
@@ -106,6 +107,80 @@ class ListOffsetsTests(KafkaTestCase):
         self.broker.store.delete_before(self.log_of(topic), position, answers.append)
         self.settle()
         self.assertEqual(answers, [None])
+
+    def newest(self, peer: KafkaPeer, topic: str = "t", version: int = 7) -> tuple[int, int]:
+        """Return offset and time of the message with the latest time."""
+        (part,) = self.offsets(peer, version, (topic, 0, -3))
+        self.assertEqual(part.error_code, 0)
+        return part.offset, part.timestamp
+
+    def test_the_latest_time(self) -> None:
+        """The first message that has it, wherever it is in the log; -1 and -1 of a log without times."""
+        self.create("t", segment_bytes=150, index_bytes=1)
+        native, peer = self.connect(), self.kafka()
+        self.assertEqual(self.newest(peer), (-1, -1))
+        self.produce(native, "t", plain(b"without a time"))
+        self.assertEqual(self.newest(peer), (-1, -1))
+        position = self.log_of("t").end
+        ends: dict[int, int] = {}
+        for time in (50, 100, 40, 100, 70, 10):
+            data = encode_batch([Message(b"a" * 30, timestamp=time), Message(b"b", timestamp=time + 5), MESSAGES[0]])
+            self.produce(native, "t", data)
+            position += len(data)
+            ends.setdefault(max(time + 5, 100), position)
+            self.produce(native, "t", plain(b"without a time"))
+            position = self.log_of("t").end
+            expected = max(ends)
+            self.assertEqual(self.newest(peer), (ends[expected] - (2 if expected > 100 else 1), expected), time)
+        self.assertGreater(len(self.log_of("t").segment_list.starts), 3)
+
+    def test_the_latest_time_is_found_by_the_index(self) -> None:
+        """A log of thousands of entries is not read for it."""
+        self.create("t", segment_bytes=100_000)
+        native, peer = self.connect(), self.kafka()
+        for number in range(100):
+            times = range(100 * number, 100 * number + 100)
+            self.produce(native, "t", b"".join(timed(b"x" * 20, 50_000 - abs(7550 - time)) for time in times))
+        log = self.log_of("t")
+        self.assertGreater(len(log.segment_list.starts), 3)
+        self.files.bytes_read = 0
+        size = log.end // 10_000
+        self.assertEqual(self.newest(peer), (7551 * size - 1, 50_000))
+        self.assertLess(self.files.bytes_read, log.end // 4)
+
+    def test_the_latest_time_of_what_is_left(self) -> None:
+        """Deleted messages do not count, also such as are in the log's first segment, or in its first batch."""
+        self.create("t")
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch([Message(b"a", timestamp=300), Message(b"b", timestamp=105)])
+        for each in (timed(b"x", 500), data, timed(b"y", 50), timed(b"z", 90)):
+            self.produce(native, "t", each)
+        first = len(timed(b"x", 500))
+        end = first + len(data)
+        last = self.log_of("t").end
+        for begin, expected in (
+            (0, (first - 1, 500)),
+            (first, (end - 2, 300)),
+            (end - 1, (end - 1, 105)),
+            (end, (last - 1, 90)),
+            (last, (-1, -1)),
+        ):
+            self.delete_before("t", begin)
+            self.assertEqual(self.newest(peer), expected, begin)
+
+    def test_other_ends(self) -> None:
+        """Everything is local, and nothing tiered; each is of a version, and unsupported before."""
+        self.create("t")
+        native, peer = self.connect(), self.kafka()
+        self.produce(native, "t", encode_batch(MESSAGES))
+        self.delete_before("t", 1)
+        for asked, since, offset in ((-3, 7, None), (-4, 8, 1), (-5, 9, -1), (-6, 10, -1)):
+            for version in range(1, 10):
+                (part,) = self.offsets(peer, version, ("t", 0, asked))
+                if version < since:
+                    self.assertEqual((part.error_code, part.offset), (35, -1), (asked, version))
+                elif offset is not None:
+                    self.assertEqual((part.error_code, part.offset, part.timestamp), (0, offset, -1), asked)
 
     def test_errors(self) -> None:
         """Each partition has its own: unknown, another broker's, and a time of later versions."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from logd.broker.legacy.registry import LOOK_SECONDS
 from logd.config.legacy import LegacySettings
+from logd.config.replication import ReplicationSettings
 from logd.errors import ConfigurationError
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
@@ -18,16 +21,25 @@ NODE = "/old/kafka"
 class LegacyListenerTests(BrokerTestCase):
     """``LegacySession`` and ``LegacyRegistry``."""
 
-    options = {"legacy": LegacySettings(legacy_registry=NODE, legacy_listen="tcp:0")}  # noqa: RUF012
+    options = {  # noqa: RUF012
+        "legacy": LegacySettings(legacy_registry=NODE, legacy_listen="tcp:0"),
+        "replication": ReplicationSettings(default_replicas=3),
+    }
 
     def setUp(self) -> None:
         """Make a topic of which this broker has the partitions 1 and 3, as far as the listener knows."""
         super().setUp()
-        self.create("t", 4, message_format="0.7")
+        self.make("t", 4, {"message.format": "0.7"})
         entry = self.broker.topics.get("t")
         assert entry is not None
         shared = {0: (5,), 1: (0,), 2: (5,), 3: (0,)}
         self.broker.topics.show("t", TopicEntry(entry.uuid, shared, entry.settings))
+
+    def make(self, topic: str, partitions: int, settings: dict[str, int | str]) -> None:
+        """Make a topic with one replica."""
+        creating = self.broker.administration.create(topic, partitions, settings, replicas=1)
+        self.settle()
+        self.successResultOf(creating)
 
     def old_client(self) -> Peer:
         """Connect to the listener of 0.7."""
@@ -65,6 +77,30 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual(many.parts[1].error, 3)
         self.assertEqual(list(offsets.offsets), [0])
 
+    def test_a_topic_of_a_producer_is_spread_over_all_brokers(self) -> None:
+        """A producer of 0.7 sends to partition 0 of each broker before it knows who has a new topic, unanswered."""
+        self.broker.addresses.native = lambda: {5: ("other.example", 6667), 6: ("third.example", 6667)}
+        peer = self.old_client()
+        peer.send(Produce("new", 0, plain(b"first")), Produce("new", 0, plain(b"second")))
+        self.settle()
+        entry = self.broker.topics.get("new")
+        assert entry is not None
+        self.assertEqual((len(entry.partitions), entry.settings), (3, {"message.format": "0.7"}))
+        held = b"".join(self.content("new", number) for number in entry.partitions)
+        self.assertEqual(sorted((b"first" in held, b"second" in held)), [True, True])
+
+    def test_a_topic_that_it_creates_has_one_replica(self) -> None:
+        """Whatever the broker's default: another one would not be served here."""
+        peer = self.old_client()
+        peer.send(Produce("new", -1, plain(b"first")))
+        self.settle()
+        peer.send(Produce("new", 0, plain(b"second")))
+        self.settle()
+        entry = self.broker.topics.get("new")
+        assert entry is not None
+        self.assertEqual((entry.replicated, dict(entry.partitions)), (False, {0: (0,)}))
+        self.assertEqual(self.content("new", 0), plain(b"first") + plain(b"second"))
+
     def test_others_are_told_where_to_go(self) -> None:
         """A native client would mistake the numbers."""
         peer = self.old_client()
@@ -75,7 +111,7 @@ class LegacyListenerTests(BrokerTestCase):
 
     def test_the_registry_has_the_broker_and_its_topics(self) -> None:
         """As 0.7 wrote them; topics of other formats, and those without a partition here, are left out."""
-        self.create("new")
+        self.make("new", 1, {})
         self.assertEqual(
             self.registered(),
             {
@@ -89,6 +125,26 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual(self.registered()[f"{NODE}/brokers/topics/t/0"], b"3")
         self.broker.topics.hide("t")
         self.assertEqual(list(self.registered()), [f"{NODE}/brokers/ids/0"])
+
+    def test_replicated_topics_are_left_out(self) -> None:
+        """The broker that leads may change, and the numbers of 0.7 are one broker's: refused, not lost."""
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        self.assertIn(f"{NODE}/brokers/topics/t/0", self.registered())
+        self.broker.topics.show("t", evolve(entry, partitions={0: (0, 5), 1: (5, 0)}, replicated=True))
+        for _ in range(3):
+            self.assertEqual(list(self.registered()), [f"{NODE}/brokers/ids/0"])
+        self.assertEqual(len(self.events.warnings("topic t has several replicas")), 1)
+        peer = self.old_client()
+        peer.send(Produce("t", 0, plain(b"lost")), Produce("t", -1, plain(b"lost")))
+        fetch = Fetch("t", 0, 0, 100)
+        peer.send(fetch)
+        self.settle()
+        (answer,) = peer.answers_to(fetch)
+        self.assertEqual(answer.error, 3)
+        self.assertEqual([self.content("t", number) for number in range(4)], [b""] * 4)
+        self.broker.topics.show("t", entry)
+        self.assertIn(f"{NODE}/brokers/topics/t/0", self.registered())
 
 
 class LegacySettingsTests(BrokerTestCase):

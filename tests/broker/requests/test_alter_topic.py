@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from twisted.logger import formatEvent
 
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
@@ -31,6 +32,16 @@ class AlterTopicTests(BrokerTestCase):
         self.assertEqual(self.log_of("t").settings.retention_ms, 5)
         answer = self.ask(self.peer, AlterTopic("t", settings={"message.format": ""}))
         self.assertEqual(answer.settings, {"retention.ms": "5"})
+
+    def test_settings_of_kafka_are_told(self) -> None:
+        """With cleanup.policy=compact a topic is kept whole, whatever the others say."""
+        change = self.broker.administration.change(
+            "t", lambda entry: evolve(entry, kafka_settings={"cleanup.policy": "compact"})
+        )
+        self.settle()
+        self.successResultOf(change)
+        answer = self.ask(self.peer, AlterTopic("t", settings={"retention.ms": "5"}))
+        self.assertEqual(answer.settings, {"retention.ms": "5", "cleanup.policy": "compact"})
 
     def test_a_topic_grows(self) -> None:
         """Requests to the new partitions are taken right behind the answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from attrs import evolve
 from twisted.python.failure import Failure
 
 from logd.coord import paths
@@ -59,6 +60,21 @@ class AlterationTests(MembersTestCase):
                 member.start()
                 self.settle()
         self.assertEqual(self.stored(), entry)
+
+    def test_a_compacted_topic_is_kept_whole_by_every_broker(self) -> None:
+        """Retention is off in the logs of all that store it, and on again when the policy is another."""
+        for policy, kept in (("compact", (-1, -1)), ("compact,delete", (7, -1)), ("compact", (-1, -1))):
+            changing = self.one.broker.administration.change(
+                "t",
+                lambda entry, policy=policy: evolve(  # type: ignore[misc]
+                    entry, settings={"retention.ms": 7}, kafka_settings={"cleanup.policy": policy}
+                ),
+            )
+            self.outcome(changing)
+            self.settle()
+            for number, broker in self.logs().items():
+                settings = log_of(self.members[broker - 1], "t", number).settings
+                self.assertEqual((settings.retention_ms, settings.retention_bytes), kept, policy)
 
     def test_other_settings_stay(self) -> None:
         """An empty value removes the topic's own, also one that no broker knows any more."""

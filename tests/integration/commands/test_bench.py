@@ -17,6 +17,8 @@ from logd.bench.security.security_cost import MEASURES, WORKS
 from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
+#: Clients on Twisted's reactor, then on asyncio.
+LOOPS = ["--loop", "reactor", "--loop", "asyncio"]
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 
 
@@ -75,6 +77,21 @@ class BenchTests(SynchronousTestCase):
             result = self.run_bench(*words.split())
             self.assertEqual(result["format"], "batch")
             self.assertLess(result["log_bytes_per_message"], 19)
+
+    def test_clients_of_asyncio_run_beside_those_of_the_reactor(self) -> None:
+        """With the same load: each way to send and to read, and a compression that only batches have."""
+        for call in ("send", "publish"):
+            words = f"produce --rounds 1 --messages 400 --connections 2 --call {call}"
+            results = self.run_bench(*words.split(), *LOOPS)
+            self.assertEqual([each["loop"] for each in results], ["reactor", "asyncio"])
+            self.assertEqual([each["messages"] for each in results], [400, 400])
+            self.assertGreater(min(each["log_bytes_per_message"] for each in results), 200)
+        for form in ("", "--raw"):
+            words = f"consume --rounds 1 --messages 600 --format batch --compression lz4 {form}"
+            results = self.run_bench(*words.split(), *LOOPS)
+            self.assertEqual([each["loop"] for each in results], ["reactor", "asyncio"])
+            self.assertEqual([each["messages"] for each in results], [1000, 1000])  # a set of 500, and the first call
+            self.assertLess(max(each["log_bytes_per_message"] for each in results), 150)
 
     def test_latency_against_rate_has_the_disk_beside_it(self) -> None:
         """Each rate has its row, whether it was reached or not."""
@@ -142,12 +159,16 @@ class BenchTests(SynchronousTestCase):
         out.mkdir()
         words = "peers --system logd --rounds 1 --messages 500 --rate 100"
         result = self.run_bench(*words.split(), "--out", str(out))
-        parts = [(each["part"], each.get("batch")) for each in result["figures"] if each["client"] == "logd"]
-        rates = [(part, batch) for batch in (1, 50, 0) for part in ("produce", "consume")]
-        self.assertEqual(parts, [*rates, ("latency", None)])
+        rows = [each for each in result["figures"] if each["client"] == "logd"]
+        parts = [(each["part"], each.get("batch"), each.get("acks")) for each in rows]
+        rates = [("produce", batch, acks) for batch in (1, 50, 0) for acks in (1, -1)]
+        read = [("consume", batch, None) for batch in (1, 50, 0)]
+        self.assertEqual(set(parts), {*rates, *read, ("produce", 1, 0), ("latency", None, None)})
+        self.assertEqual(len(parts), len(set(parts)))
+        self.assertEqual({each["messages"] // 10 for each in rows if each["part"] != "latency"}, {50})
         self.assertEqual(result["missing"], [])
         for each in result["figures"]:
             if each["part"] == "produce":
                 self.assertGreaterEqual(each["disk_bytes_per_message"], 200)
         self.assertEqual(json.loads((out / "peers.json").read_text()), result)
-        self.assertIn("| logd | logd | produce | 50 |", (out / "peers.md").read_text())
+        self.assertIn("| logd | logd | produce | 50 | -1 | 500 | ", (out / "peers.md").read_text())

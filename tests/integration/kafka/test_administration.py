@@ -63,6 +63,22 @@ class KafkaAdministrationTests(SynchronousTestCase):
         self.admin = AdminClient(self.clients.settings)
         until(lambda: len(self.admin.list_topics(timeout=PATIENCE).brokers) == 2)
 
+    def check_groups(self, place: TopicPartition) -> None:
+        """Store a position of a group without members, and find the group by its state and by its type."""
+        positions = confluent_kafka.ConsumerGroupTopicPartitions("alone", [TopicPartition(place.topic, 0, 1)])
+        (stored,) = self.admin.alter_consumer_group_offsets([positions]).values()
+        stored.result(PATIENCE)
+        empty, classic = confluent_kafka.ConsumerGroupState.EMPTY, confluent_kafka.ConsumerGroupType.CLASSIC
+        for asked, expected in (
+            ({}, True),
+            ({"states": {empty}, "types": {classic}}, True),
+            ({"states": {confluent_kafka.ConsumerGroupState.STABLE}}, False),
+            ({"types": {confluent_kafka.ConsumerGroupType.CONSUMER}}, False),
+        ):
+            listed = self.admin.list_consumer_groups(**asked).result(PATIENCE)
+            found = {group.group_id: (group.state, group.type) for group in listed.valid}
+            self.assertEqual(found.get("alone"), (empty, classic) if expected else None, asked)
+
     def settings(self, topic: str, *names: str) -> list[str]:
         """Return values of a topic's settings."""
         (described,) = self.admin.describe_configs(
@@ -104,6 +120,10 @@ class KafkaAdministrationTests(SynchronousTestCase):
         self.assertEqual(deleted.result(PATIENCE).low_watermark, end // 2)
         readers = KafkaClients(self.ports[0], auto_offset_reset="earliest")  # what they begin with is gone
         self.assertEqual(readers.consume("u", 2), [b"2", b"3"])
+        (listed,) = admin.list_offsets({first: librdkafka.OffsetSpec.max_timestamp()}).values()
+        newest = listed.result(PATIENCE)
+        self.assertTrue(end // 2 <= newest.offset < end and newest.timestamp > 0, newest)
+        self.check_groups(first)
 
         process = self.brokers[1].process
         assert process is not None

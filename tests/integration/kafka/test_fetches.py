@@ -1,17 +1,19 @@
 """Fetches of Kafka's clients from a real broker: exact, and bounded however slow the clients are.
 
-LOGD_TEST_CONNECTIONS=2000 python -m twisted.trial tests.integration.kafka.test_fetches
+LOGD_TEST_CONNECTIONS=2000 python -m twisted.trial tests.integration.kafka.test_fetches (``make connections``)
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import time
 from selectors import EVENT_READ, DefaultSelector
 from struct import pack, unpack
 
 from confluent_kafka import Consumer, TopicPartition
+from twisted.trial.unittest import SkipTest
 
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
@@ -25,6 +27,19 @@ from tests.integration.peers import BrokerTestCase
 CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
 #: Seconds for what happens in some milliseconds.
 PATIENCE = 120.0
+#: Descriptors of this process beside those of the connections.
+OTHER_FILES = 100
+
+
+def allow_connections(case: BrokerTestCase) -> None:
+    """Let this process have a descriptor for each connection until the test is over; skip it if it may not."""
+    needed = CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise SkipTest(f"{CONNECTIONS} connections need {needed} descriptors, and the hard limit is {hard}")
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        case.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def fetch(topic: bytes, offset: int, most: int, wait_ms: int = 0) -> bytes:
@@ -49,6 +64,7 @@ class FetchTests(BrokerTestCase):
 
     def setUp(self) -> None:
         """Start a broker with a listener, and fill the topic."""
+        allow_connections(self)
         self.port = free_port()
         self.options = ("--kafka-listen", f"tcp:{self.port}:interface=127.0.0.1", "--set", "segment.bytes=3000000")
         super().setUp()

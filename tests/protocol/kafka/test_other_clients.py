@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
 from logd.protocol.conversation.foreign import ForeignClient
+from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.conversation import ApiVersions, KafkaConversation, NotServed
 from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata, MetadataV1
@@ -27,6 +28,7 @@ LEGACY = [
         Fetch(topic, 3, 1 << 33, 300_000),
         Offsets(topic, 0, -1, 10),
         MultiFetch((Fetch(topic, 0, 0, 100), Fetch("other", 1, 7, 100))),
+        MultiFetch((Fetch(topic, 0, 0, 100),) * (2 + length % 9)),
         MultiProduce((Produce(topic, 1, bytes(20)),)),
     )
 ]
@@ -78,8 +80,9 @@ class OtherClientTests(SynchronousTestCase):
         requests: list[Any] = [
             *(MetadataRequest[version](topics=None) for version in range(1, 9)),
             *(ApiVersionsRequest[version]() for version in range(3)),
-            *(ListOffsetsRequest[version](replica_id=-1, topics=[]) for version in range(6)),
-            *(ListGroupsRequest[version]() for version in range(3)),
+            *(ListOffsetsRequest[version](replica_id=-1, topics=[]) for version in APIS[2].versions),
+            *(ListGroupsRequest[version]() for version in APIS[16].versions),
+            ListGroupsRequest[5](states_filter=["Stable"], types_filter=["classic"]),
             FetchRequest[11](max_wait_ms=1, min_bytes=1, topics=[]),
             FetchRequest[12](max_wait_ms=1, min_bytes=1, topics=[]),
         ]

@@ -46,6 +46,8 @@ from logd.protocol.requests.replicas.describe_replicas import (
     DescribedReplica,
     DescribeReplicas,
     DescribeReplicasResponse,
+    DescribeReplicasResponseV1,
+    DescribeReplicasV1,
     FollowerEnd,
 )
 from logd.protocol.requests.replicas.operations import (
@@ -53,6 +55,8 @@ from logd.protocol.requests.replicas.operations import (
     DrainBrokerResponse,
     ElectLeaders,
     ElectLeadersResponse,
+    ElectLeadersResponseV1,
+    ElectLeadersV1,
     MovedPartition,
     Reassign,
     ReassignResponse,
@@ -170,6 +174,10 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
         st.just(ElectLeaders("t")),
         st.tuples(_codes, texts).map(lambda refusal: ElectLeadersResponse(refusal[0], text=refusal[1])),
     ),
+    st.tuples(
+        st.just(ElectLeadersV1("t")),
+        _int32_lists.map(lambda numbers: ElectLeadersResponseV1(0, partitions=numbers)),
+    ),
     st.tuples(st.just(DrainBroker(1, True)), st.booleans().map(lambda changed: DrainBrokerResponse(0, changed))),
     st.tuples(
         st.just(DescribeReplicas("t")),
@@ -184,6 +192,27 @@ EXCHANGES: st.SearchStrategy[tuple[NativeRequest, NativeResponse]] = st.one_of(
                     *(int32s, _kinds, int32s, int64s, int64s, int64s, int64s, int32s, int64s),
                     _int32_lists,
                     st.lists(st.builds(FollowerEnd, int32s, int64s), max_size=2).map(tuple),
+                    st.just(()),
+                ),
+                max_size=2,
+            ).map(tuple),
+            st.just(""),
+        ),
+    ),
+    st.tuples(
+        st.just(DescribeReplicasV1("t")),
+        st.builds(
+            DescribeReplicasResponseV1,
+            st.just(0),
+            texts,
+            _int32_lists,
+            st.lists(
+                st.builds(
+                    DescribedReplica,
+                    *(int32s, _kinds, int32s, int64s, int64s, int64s, int64s, int32s, int64s),
+                    _int32_lists,
+                    st.lists(st.builds(FollowerEnd, int32s, int64s), max_size=2).map(tuple),
+                    _int32_lists,
                 ),
                 max_size=2,
             ).map(tuple),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 
 from logd.audit.event import Tier
@@ -104,6 +105,11 @@ class PagesTests(PagesTestCase):
         text = self.page("topics", "t")
         self.assertIn("1.0 min" if "1.0 min" in text else "60 s", text)
         self.assertIn("retention.ms", text)
+        self.assertNotIn("for ever", text)
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        self.broker.topics.show("t", evolve(entry, kafka_settings={"cleanup.policy": "compact"}))
+        self.assertIn("for ever", self.page("topics", "t"))
         self.broker.topics.show("away", TopicEntry("u" * 8, {0: (7,)}))
         self.assertIn("broker 7 is not registered", self.page("topics", "away"))
         self.assertIn("there is no topic", self.refused(UnknownTopic, "topics", "none"))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from logd.bench.systems.client_main import run_client
-from logd.bench.systems.load import NAP_SECONDS, Load, Stopwatch
+from logd.bench.systems.load import NAP_SECONDS, STORED_SECONDS, Load, Stopwatch
+from logd.errors import LogdError
 
 #: Futures of ``send`` held before they are awaited: memory stays bounded.
 HELD = 10_000
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_main: ``send`` for each message, acks=1; with 50 to a request, batches made by hand."""
+    """See client_main: ``send`` for each message; with 50 to a request, batches made by hand. A first connects it."""
     asyncio.run(_produce(address, load, watch))
 
 
@@ -25,9 +27,10 @@ def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 async def _produce(address: str, load: Load, watch: Stopwatch) -> None:
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(bootstrap_servers=address, acks=1)
+    producer = AIOKafkaProducer(bootstrap_servers=address, acks=load.acks)
     await producer.start()
-    await producer.partitions_for(load.topic)
+    await producer.send_and_wait(load.topic, bytes(load.size), partition=0)
+    begin = await _await_end(address, load.topic, 1) if load.acks == 0 else 0
     watch.start()
     held: list[Any] = []
     if load.batch:
@@ -51,6 +54,8 @@ async def _produce(address: str, load: Load, watch: Stopwatch) -> None:
                 await asyncio.gather(*held)
                 held.clear()
     await asyncio.gather(*held)
+    if load.acks == 0:
+        await _await_end(address, load.topic, begin + load.messages)
     watch.stop(load.messages)
     await producer.stop()
 
@@ -61,9 +66,10 @@ async def _consume(address: str, load: Load, watch: Stopwatch) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers=address, auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     partition = TopicPartition(load.topic, 0)
+    await consumer.end_offsets([partition])  # connects to the leader
+    watch.start()
     consumer.assign([partition])
     await consumer.seek_to_beginning(partition)
-    watch.start()
     count = 0
     while count < load.messages:
         for messages in (await consumer.getmany(timeout_ms=1000)).values():
@@ -73,6 +79,22 @@ async def _consume(address: str, load: Load, watch: Stopwatch) -> None:
                     watch.note(message.value)
     watch.stop(count)
     await consumer.stop()
+
+
+async def _await_end(address: str, topic: str, least: int) -> int:
+    """Wait until the log has so many messages, which nobody acknowledges; return its end. Raises LogdError."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=address)
+    await consumer.start()
+    partition = TopicPartition(topic, 0)
+    deadline = time.monotonic() + STORED_SECONDS
+    while (end := (await consumer.end_offsets([partition]))[partition]) < least:
+        if time.monotonic() > deadline:
+            raise LogdError(f"of {least} messages without acknowledgement only {end} arrived")
+        await asyncio.sleep(NAP_SECONDS)
+    await consumer.stop()
+    return int(end)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Apache Kafka's own performance tools: Java, no Python; ``option`` is the class path."""
+"""Apache Kafka's own performance tools: Java, no Python; ``option`` is the class path.
+
+Their seconds are those that they report themselves, without the start of Java.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _HEAP = "-Xmx512m"
 
 
 def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_main. The tool counts its own seconds, without the start of Java."""
+    """See client_main. The rate is that of the last line: from the tool's first send to the last acknowledgement.
+
+    So it includes connecting and compiling, and with acks 0 ends when the last message is written to the connection.
+    """
     settings = [f"bootstrap.servers={address}", f"acks={load.acks}"]
     if load.batch:  # a record of a batch has some ten bytes beside its payload
         settings += ["linger.ms=0", f"batch.size={load.batch * (load.size + 10) + 100 if load.batch > 1 else 1}"]
@@ -30,7 +36,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
-    """See client_main. The rate is that of fetching, without the wait for the group's rebalance."""
+    """See client_main. The rate is that of fetching, without connecting and the wait for the group's rebalance."""
     words = ["--topic", load.topic, "--messages", str(load.messages), "--bootstrap-server", address]
     watch.start()
     text = _tool(option, "ConsumerPerformance", *words, "--timeout", "60000")

@@ -49,13 +49,41 @@ def names_of(result: Mapping[str, Any]) -> list[str]:
 
 
 def at_batch(rows: Iterable[Row], batch: int) -> dict[str, Row]:
-    """Return the rows of one batch by their labels."""
-    return {label(each): each for each in rows if each["batch"] == batch}
+    """Return the rows of one batch by their labels: with acks 1, where a client was measured with several."""
+    found: dict[str, Row] = {}
+    for each in sorted(rows, key=lambda row: row.get("acks", 1) != 1):
+        if each["batch"] == batch:
+            found.setdefault(label(each), each)
+    return found
 
 
 def at_best_batch(rows: Sequence[Row]) -> dict[str, Row]:
     """Return one row for each label: of the client's own batches, of 50 where it has none."""
     return at_batch(rows, 50) | at_batch(rows, 0)
+
+
+def at_most_messages(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return one row for each label: like ``at_best_batch``, but the other batch if it has more messages.
+
+    For consumers: they read the same whatever the batch was, and the few messages of a slow producer in no time.
+    """
+    own = at_best_batch(rows)
+    most = {name: row for name, row in at_batch(rows, 50).items() if row["messages"] > own[name]["messages"]}
+    return own | most
+
+
+def seconds_of(row: Row) -> float:
+    """Return how long the measurement of a row took; results of earlier versions do not say it."""
+    return float(row["seconds"] if "seconds" in row else row["messages"] / row["messages_per_second"])
+
+
+def has_disk(row: Row, size: int) -> bool:
+    """Return whether the growth of the files tells the bytes for each message, whose payload has ``size`` bytes.
+
+    It does not where a system rewrote its files meanwhile, or has the messages in memory only.
+    """
+    stored = row.get("disk_bytes_per_message")
+    return stored is not None and min([stored, *row["spread"].get("disk_bytes_per_message", ())]) >= size
 
 
 def figure(name: str) -> Callable[[Row], Bar]:

@@ -15,8 +15,10 @@ from logd.bench.systems.results.chosen import (
     Row,
     at_batch,
     at_best_batch,
+    at_most_messages,
     figure,
     for_each_message,
+    has_disk,
     is_logd,
     label,
     names_of,
@@ -55,7 +57,7 @@ def draw(result: Mapping[str, Any], folder: str) -> list[str]:
         paths.append(str(Path(folder, name)))
         style.save(pyplot, drawing, Path(folder, name))
 
-    for name, title, panels in _panels(result):
+    for name, title, panels in panels_of(result):
         if any(panel.rows for panel in panels):
             names = [each for each in names_of(result) if any(each in panel.rows for panel in panels)]
             save(name, _bars(pyplot, title, panels, names))
@@ -65,10 +67,12 @@ def draw(result: Mapping[str, Any], folder: str) -> list[str]:
     return paths
 
 
-def _panels(result: Mapping[str, Any]) -> list[tuple[str, str, list[Panel]]]:
+def panels_of(result: Mapping[str, Any]) -> list[tuple[str, str, list[Panel]]]:
+    """Return the name of each drawing of bars, its title and its panels."""
     produced, consumed = rows_of(result, "produce"), rows_of(result, "consume")
     rate = [("", style.GREY, figure("messages_per_second"))]
-    both = ("producing", at_best_batch(produced)), ("consuming", at_best_batch(consumed))
+    both = ("producing", at_best_batch(produced)), ("consuming", at_most_messages(consumed))
+    stored = {name: row for name, row in both[0][1].items() if has_disk(row, result["size"])}
 
     def sides(take: Callable[[str], Callable[[Row], Bar]], name: str) -> list[tuple[str, str, Callable[[Row], Bar]]]:
         return [(side, colour, take(name.format(side))) for side, colour in _SIDES]
@@ -97,7 +101,7 @@ def _panels(result: Mapping[str, Any]) -> list[tuple[str, str, list[Panel]]]:
         (
             "disk.svg",
             f"Bytes on the disk for each message of {result['size']} bytes",
-            [Panel("", "bytes", both[0][1], [("", style.GREY, figure("disk_bytes_per_message"))])],
+            [Panel("", "bytes", stored, [("", style.GREY, figure("disk_bytes_per_message"))])],
         ),
     ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logd.bench.systems.known import SYSTEMS
+from logd.bench.systems.results.chosen import Row, has_disk, number, seconds_of
 
 _BATCHES = {0: "default"}
 #: The load average before a run above which its rates are those of a busy machine.
@@ -15,11 +16,13 @@ DISTURBED = 1.0
 def markdown(result: Mapping[str, Any]) -> str:
     """Return the page: rates with their spread, latencies, durability, and a line for each thing not measured."""
     lines = [
-        f"Messages of {result['size']} bytes; {result['messages']:,} in a measurement, a tenth with batch 1; "
+        f"Messages of {result['size']} bytes; {_planned(result)}; "
         f"{rounds_words(result)}; {machine_words(result)}. Batch: "
-        "messages to a request; default: one message a call, and the client's own batches.",
+        "messages to a request; default: one message a call, and the client's own batches. For 50 to a request logd is "
+        "given a ready set of 50 in one call, and rstream a list of 50. The others take a call for each message, by "
+        "which aiokafka fills a batch and redis-py a pipeline.",
         "",
-        *_rates(result["figures"]),
+        *_rates(result["figures"], result["size"]),
         *_latencies(result["figures"]),
         "Durability of an acknowledged message:",
         "",
@@ -29,6 +32,31 @@ def markdown(result: Mapping[str, Any]) -> str:
     if missing:
         lines += ["", "Not measured:", "", *(f"- {name}: {_line(reason)}" for name, reason in missing)]
     return "\n".join(lines) + "\n"
+
+
+def lasted_words(rows: Sequence[Row]) -> str:
+    """Return words on the messages and seconds of the measurements in ``rows``."""
+    if not rows:
+        return "nothing was measured"
+    messages = _range([number(row["messages"]) for row in sorted(rows, key=lambda row: float(row["messages"]))])
+    seconds = _range([number(each) for each in sorted(map(seconds_of, rows))])
+    return f"a measurement has {messages} messages and took {seconds} s"
+
+
+def _range(ordered: Sequence[str]) -> str:
+    least, most = ordered[0], ordered[-1]
+    return least if least == most else f"{least} to {most}"
+
+
+def _planned(result: Mapping[str, Any]) -> str:
+    """Return words on the messages of a measurement, as the run's options say."""
+    if "seconds" not in result:
+        return f"{result['messages']:,} in a measurement, a tenth with batch 1"
+    most, single = result["messages"], result["single_messages"]
+    counts = f"{most:,}" if single == most else f"{most:,}, with batch 1 {single:,}"
+    if not result["seconds"]:
+        return f"{counts} in a measurement"
+    return f"in a measurement as many as the client sends in about {result['seconds']:g} s, at most {counts}"
 
 
 def rounds_words(result: Mapping[str, Any]) -> str:
@@ -49,10 +77,11 @@ def machine_words(result: Mapping[str, Any]) -> str:
     )
 
 
-def _rates(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+def _rates(figures: Sequence[Mapping[str, Any]], size: int) -> list[str]:
     lines = [
-        "| system | client | | batch | messages/s | client us | server us | client MB | server MB | disk bytes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| system | client | | batch | acks | messages | s | messages/s | client us | server us "
+        "| client MB | server MB | disk bytes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for each in figures:
         if each["part"] == "latency":
@@ -63,15 +92,22 @@ def _rates(figures: Sequence[Mapping[str, Any]]) -> list[str]:
             each["client"],
             each["part"],
             _BATCHES.get(each["batch"], each["batch"]),
+            each.get("acks", ""),
+            number(each["messages"]),
+            number(seconds_of(each)),
             f"{each['messages_per_second']:,.0f} ({low:,.0f} to {high:,.0f})",
             _microseconds(each, "client_processor_seconds"),
             _microseconds(each, "server_processor_seconds"),
             f"{each['client_peak_megabytes']:,.0f}",
             f"{each['server_peak_megabytes']:,.0f}",
-            f"{each['disk_bytes_per_message']:,.0f}" if "disk_bytes_per_message" in each else "",
+            "" if each["part"] != "produce" else _disk(each, size),
         ]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return [*lines, "", "us: microseconds of processor time for each message.", ""]
+
+
+def _disk(row: Row, size: int) -> str:
+    return f"{row['disk_bytes_per_message']:,.0f}" if has_disk(row, size) else "not measured"
 
 
 def _latencies(figures: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -27,18 +27,27 @@ class KafkaPeer(Peer):
     name: ClassVar[str] = "Apache Kafka"
     fetched: ClassVar[str] = "kafka"
     durability: ClassVar[str] = (
-        "acks 1: in the page cache of one broker, flushed by the system later; readers see what is not flushed"
+        "acks 1, and with one replica -1: in the page cache of one broker, flushed by the system later; acks 0: not "
+        "acknowledged; readers see what is not flushed"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (
-        PeerClient("its perf tools (Java)", TOOLS),
+        PeerClient("its perf tools (Java)", TOOLS, acks=(0, 1, -1), whole=True),
         PeerClient(
             "confluent-kafka",
             "logd.bench.systems.clients.confluent",
             "confluent_kafka",
             "confluent-kafka",
             paced=True,
+            acks=(0, 1, -1),
         ),
-        PeerClient("aiokafka", "logd.bench.systems.clients.aiokafka_client", "aiokafka", "aiokafka", paced=True),
+        PeerClient(
+            "aiokafka",
+            "logd.bench.systems.clients.aiokafka_client",
+            "aiokafka",
+            "aiokafka",
+            paced=True,
+            acks=(0, 1, -1),
+        ),
     )
     controller_port: int = field(factory=free_port)
 

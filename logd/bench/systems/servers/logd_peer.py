@@ -16,8 +16,8 @@ from logd.client.producer.producer import Producer
 from logd.testing.processes.broker import BrokerProcess
 
 _MODULE = "logd.bench.systems.clients.logd_client"
-_SEND = PeerClient("logd", _MODULE, paced=True, option="send")
-_PUBLISH = PeerClient("logd publish", _MODULE, batches=(0,), consumes=False, option="publish")
+_SEND = PeerClient("logd", _MODULE, paced=True, acks=(0, 1, -1), option="send")
+_PUBLISH = PeerClient("logd publish", _MODULE, batches=(0,), consumes=False, acks=(1, -1), option="publish")
 
 
 @define(eq=False)
@@ -26,7 +26,8 @@ class LogdPeer(Peer):
 
     name: ClassVar[str] = "logd"
     durability: ClassVar[str] = (
-        "acks 1: appended by the broker, flushed to the disk within moments; readers see flushed messages only"
+        "acks 1: appended by the broker, flushed to the disk within moments; acks -1: flushed to the disk; acks 0: not "
+        "acknowledged; readers see flushed messages only"
     )
     clients: ClassVar[tuple[PeerClient, ...]] = (_SEND, _PUBLISH) if hasattr(Producer, "publish") else (_SEND,)
 

@@ -75,7 +75,8 @@ class Fraction:
 class KafkaSetting:
     """One setting of a topic by Kafka's name.
 
-    With a ``native`` setting, a change of one is a change of the other. The others are checked by ``kind`` and kept.
+    With a ``native`` setting, a change of one is a change of the other. The others are checked by ``kind`` and kept,
+    to be shown, and most of them have no effect.
     """
 
     name: str
@@ -86,6 +87,7 @@ class KafkaSetting:
     native: Setting | None = None
     kind: Kind | None = None
     default: str = ""
+    has_effect: bool = True
 
     def parse(self, text: str) -> int | str:
         """Return the value to keep. Raises ConfigurationError."""
@@ -129,9 +131,11 @@ def _kept(
     meaning: str,
     broker_name: str = "",
 ) -> KafkaSetting:
-    return KafkaSetting(name, kind_of_value, broker_name, f"{meaning} Kept, without an effect.", None, kind, default)
+    return KafkaSetting(name, kind_of_value, broker_name, f"{meaning}{NO_EFFECT}", None, kind, default, False)
 
 
+#: The end of the meaning of a setting that is kept and has none.
+NO_EFFECT = " Kept, without an effect."
 _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = ConfigType
 _SWITCH = OneOf(("true", "false"))
 _ANY_LONG = Whole(0, _LONG_MAX)
@@ -151,13 +155,15 @@ KAFKA_SETTINGS: Mapping[str, KafkaSetting] = {
         _ours("retention.ms", _LONG, "retention.ms", "log.retention.ms"),
         _ours("segment.bytes", _INT, "segment.bytes", "log.segment.bytes"),
         _ours("segment.ms", _LONG, "segment.ms", "log.roll.ms"),
-        _kept(
+        KafkaSetting(
             "cleanup.policy",
             _LIST,
-            "delete",
-            Listed(("delete", "compact")),
-            "Old segments are deleted by retention, whatever it says: there is no compaction yet.",
             "log.cleanup.policy",
+            "With compact alone retention deletes nothing, by time or by size. There is no compaction yet: messages "
+            "whose keys have later ones are not removed. With delete, also beside compact, retention deletes segments.",
+            None,
+            Listed(("delete", "compact")),
+            "delete",
         ),
         _kept(
             "compression.type",

@@ -22,7 +22,7 @@ from logd.broker.kafka.administration.setting_names import (
     TopicSettings,
     setting_named,
 )
-from logd.broker.kafka.error_codes import INVALID_REQUEST
+from logd.broker.kafka.error_codes import INVALID_CONFIG, INVALID_REQUEST
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
@@ -258,7 +258,7 @@ def _operated(row: KafkaSetting, operation: int, value: str | None, current: str
     if operation not in tuple(_Operation):
         raise Refused(INVALID_REQUEST, f"there is no operation {operation} on settings")
     if row.type is not ConfigType.LIST:
-        raise Refused(INVALID_REQUEST, f"{row.name} is no list: it can be set, and not appended to or subtracted from")
+        raise Refused(INVALID_CONFIG, f"{row.name} is no list: it can be set, and not appended to or subtracted from")
     present = [word for word in current.split(",") if word]
     words = [word.strip() for word in value.split(",") if word.strip()]
     if operation == _Operation.APPEND:

@@ -88,11 +88,13 @@ class KafkaStoredRecords:
         except WireError as error:
             refused = kind(error_code=kafka_code(error), log_dir="", topics=[])
             return DESCRIBE_LOG_DIRS.response(throttle_time_ms=0, results=[refused])
-        wanted = None if request.topics is None else {each.topic: set(each.partitions) for each in request.topics}
+        wanted: dict[str, set[int]] = {}
+        for each in request.topics or ():
+            wanted.setdefault(each.topic, set()).update(each.partitions)
         # All of one moment: a log may be deleted while others are served.
         sizes: dict[str, list[tuple[int, int]]] = {}
         for log in self._broker.store.logs():
-            if wanted is None or log.partition in wanted.get(log.topic, ()):
+            if request.topics is None or log.partition in wanted.get(log.topic, ()):
                 sizes.setdefault(log.topic, []).append((log.partition, log.end - log.segment_list.starts[0]))
         topics, turns = [], self._broker.turns()
         for topic, found in sorted(sizes.items()):

@@ -14,7 +14,7 @@ from logd.broker.kafka.groups.membership_requests import likely_coordinator
 from logd.broker.kafka.groups.subscriptions import CONSUMER, encode_assignment, encode_subscription
 from logd.broker.requests.core import BrokerCore
 from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group
-from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
+from logd.coord.groups.inspection import GroupEntry, UnknownGroup, has_consumers, list_groups, read_group
 from logd.coord.kafka_coordinator import read_coordinator
 from logd.deferreds.fair_turns import FairTurns
 from logd.deferreds.gathering import for_each, gather_some
@@ -27,6 +27,10 @@ DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = APIS[15], APIS[16], APIS[42]
 _DEAD = "Dead"
 #: The assignor of native consumers, as Kafka's tools show it.
 _NATIVE = "logd"
+#: The type of all groups: there are none of the protocol of Kafka 4.0.
+_CLASSIC = "classic"
+#: The version of ListGroups from which on states are told.
+_STATES_FROM = 4
 #: Groups that are looked at in the tree at the same time.
 _AT_ONCE = 200
 
@@ -61,25 +65,36 @@ class GroupAdministration:
         return DESCRIBE_GROUPS.response(throttle_time_ms=0, groups=list(found.values()))
 
     async def list_all(self, request: Any) -> Any:
-        """List the groups that this broker coordinates, and of those that no broker coordinates its share."""
+        """List the groups that this broker coordinates, and of those that no broker coordinates its share.
+
+        Filters are names in any case of letters; an empty one passes all.
+        """
         error = 0
         turns = self._turns()
-        listed = {name: held.group.protocol_type for name, held in self._groups.groups.items()}
+        states = {state.lower() for state in request.states_filter or ()}
+        types = {kind.lower() for kind in request.types_filter or ()}
+        listed = self._held()
         try:
-            for name, kind in await self._others(turns):
-                listed.setdefault(name, kind)
+            for name, state in await self._others(turns, with_states=request.version >= _STATES_FROM):
+                listed.setdefault(name, (CONSUMER, state))
         except GroupRefused as refused:
             error = refused.code
         # Those that were claimed here meanwhile are not among the others, and were not here before.
-        listed |= {name: held.group.protocol_type for name, held in self._groups.groups.items()}
+        listed |= self._held()
         row = LIST_GROUPS.response_class.ListedGroup
         groups = []
-        for name, kind in sorted(listed.items()):
+        for name, (kind, state) in sorted(listed.items()):
             if turns.over:
                 await turns.rest()
-            if self._rights.may_list(name):
-                groups.append(row(group_id=name, protocol_type=kind))
+            wanted = (not states or state.value.lower() in states) and (not types or _CLASSIC in types)
+            if wanted and self._rights.may_list(name):
+                groups.append(row(group_id=name, protocol_type=kind, group_state=state.value, group_type=_CLASSIC))
         return LIST_GROUPS.response(throttle_time_ms=0, error_code=error, groups=groups)
+
+    def _held(self) -> dict[str, tuple[str, GroupState]]:
+        """Return the kind of the members and the state of each group that this broker coordinates."""
+        groups = self._groups.groups.items()
+        return {name: (held.group.roster.protocol_type, held.group.state) for name, held in groups}
 
     async def delete(self, request: Any) -> Any:
         """Delete groups that have no members, with their positions."""
@@ -114,8 +129,8 @@ class GroupAdministration:
         except GroupRefused as refused:
             return _row(name, "", error=refused.code)
 
-    async def _others(self, turns: FairTurns) -> list[tuple[str, str]]:
-        """Return the groups that no broker coordinates and this one would, each with the kind of its members."""
+    async def _others(self, turns: FairTurns, with_states: bool) -> list[tuple[str, GroupState]]:
+        """Return the groups that no broker coordinates and this one would, each with its state if that is asked for."""
         groups, brokers = self._groups, sorted(self._addresses())
         with refusals():
             mine = []
@@ -125,7 +140,11 @@ class GroupAdministration:
                 if likely_coordinator(name, brokers) == groups.broker_id and name not in groups.groups:
                     mine.append(name)
             claims = await gather_some((read_coordinator(groups.coordination, name) for name in mine), _AT_ONCE)
-        return [(name, CONSUMER) for name, claim in zip(mine, claims, strict=True) if claim is None]
+            free = [name for name, claim in zip(mine, claims, strict=True) if claim is None]
+            if not with_states:
+                return [(name, GroupState.EMPTY) for name in free]
+            live = await gather_some((has_consumers(groups.coordination, name) for name in free), _AT_ONCE)
+        return [(name, GroupState.STABLE if each else GroupState.EMPTY) for name, each in zip(free, live, strict=True)]
 
     async def _delete(self, name: str) -> int:
         groups = self._groups
@@ -173,7 +192,7 @@ async def _described(group: KafkaGroup, turns: FairTurns) -> Any:
     stable = group.state is GroupState.STABLE
     protocol = group.protocol if stable else ""
     # All of one moment: the members are taken before others are served.
-    row = _row(group.name, group.state.value, group.protocol_type, protocol)
+    row = _row(group.name, group.state.value, group.roster.protocol_type, protocol)
     taken = [
         (
             member.member_id,

@@ -21,6 +21,7 @@ from attrs import evolve
 from twisted.logger import Logger
 
 from logd.broker.kafka.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
     ILLEGAL_GENERATION,
@@ -332,7 +333,8 @@ class KafkaGroup:
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
         """Hand out the leader's assignments."""
         if not self.roster.assign(assignments):
-            self.roster.members[self.leader].tell_sync(SyncAnswer(GROUP_MAX_SIZE_REACHED))
+            # Java's client waits after this code and asks again; one that it does not expect here ends its application.
+            self.roster.members[self.leader].tell_sync(SyncAnswer(COORDINATOR_NOT_AVAILABLE))
             return
         self.state = GroupState.STABLE
         self._answer_syncs(lambda member: SyncAnswer(0, member.assignment))
@@ -356,11 +358,6 @@ class KafkaGroup:
         return JoinAnswer(0, member.member_id, self.generation, self.protocol, self.leader, members)
 
     # Members
-
-    @property
-    def protocol_type(self) -> str:
-        """The kind of the members, in their own words, such as "consumer" or "connect"."""
-        return next((member.asked.protocol_type for member in self.roster), "")
 
     def _check(self, member_id: str, instance_id: str | None, generation: int) -> int:
         error = self.roster.check(member_id, instance_id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import define, frozen
+from attrs import define, field, frozen
+from twisted.logger import Logger
 
 from logd.config.kafka import KafkaSettings
 
@@ -32,8 +33,12 @@ class GroupLimits:
 class MemberMemory:
     """The memory of all members of all groups that a broker coordinates, in bytes."""
 
+    _log = Logger()
+
     limit: int
     used: int = 0
+    #: True from a refusal, which is logged, until half of the memory is free again.
+    _is_short: bool = field(default=False, init=False)
 
     def change(self, before: int, after: int) -> bool:
         """Take ``after`` bytes in place of ``before``; return False, and change nothing, if that is beyond the limit.
@@ -41,6 +46,16 @@ class MemberMemory:
         Less than before is always taken.
         """
         if after > before and self.used + after - before > self.limit:
+            if not self._is_short:
+                self._is_short = True
+                self._log.warn(
+                    "{used} of the {limit} bytes that kafka.groups.bytes allows are used: members that do not fit are "
+                    "refused, and leaders whose assignments do not fit are told to try again; raise that setting",
+                    used=self.used,
+                    limit=self.limit,
+                )
             return False
         self.used += after - before
+        if 2 * self.used < self.limit:
+            self._is_short = False
         return True

@@ -155,7 +155,7 @@ class OffsetRequests:
             # After all turns: a group that gets members meanwhile may read what is to be deleted.
             held = await self._groups.held(request.group_id)
             if held is not None and held.group.roster:
-                if held.group.protocol_type != CONSUMER:
+                if held.group.roster.protocol_type != CONSUMER:
                     raise GroupRefused(NON_EMPTY_GROUP)
                 read = subscribed_topics(held.group)
             positions = await self._groups.positions(request.group_id)

@@ -59,6 +59,11 @@ class Roster:
         return not (self.members or self.given)
 
     @property
+    def protocol_type(self) -> str:
+        """The kind of the members, in their own words, such as "consumer" or "connect"."""
+        return next((member.asked.protocol_type for member in self), "")
+
+    @property
     def all_wait(self) -> bool:
         """True if the requests to join of all members wait."""
         return len(self.answers.joins) == len(self.members)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from attrs import define, field, frozen
 from twisted.internet import defer
@@ -27,6 +27,7 @@ from logd.coord.registries.operator_requests import (
     request_election,
     request_reassignment,
     set_draining,
+    withdraw_election,
 )
 from logd.coord.registries.stored_ends import read_all_ends
 from logd.deferreds.background import Background
@@ -116,22 +117,37 @@ class ReplicaOperations:
             raise UnknownTopic(f"there is no topic {topic!r}" + (f" with uuid {uuid}" if entry is not None else ""))
         return entry
 
-    def plan(self, entry: TopicEntry, brokers: Sequence[int], replicas: int) -> list[MovedPartition]:
+    async def pending_of(self, topic: str, entry: TopicEntry) -> dict[int, tuple[int, ...]]:
+        """Return the replicas to which partitions of a topic are being reassigned, and that are not in sync yet."""
+        under_way = await self._under_way(topic, entry)
+        return {
+            number: wanted
+            for number, wanted in ({} if under_way is None else under_way.partitions).items()
+            if number in entry.partitions and not self._is_done(topic, entry, number, wanted)
+        }
+
+    def plan(
+        self, entry: TopicEntry, brokers: Sequence[int], replicas: int, pending: Mapping[int, tuple[int, ...]]
+    ) -> list[MovedPartition]:
         """Return what changes if the topic has ``replicas`` (0: as many as now) on these brokers (none: all live ones).
 
-        Raises InvalidRequest if there are not so many brokers.
+        ``pending`` partitions are planned from the replicas that they are to have, and count as changes. Raises
+        InvalidRequest if there are not so many brokers.
         """
         live = {*self._live(), self._me}
         chosen = sorted(set(brokers)) or sorted(live)
         self._check_brokers(chosen, live)
-        most = replicas or max(map(len, entry.partitions.values()), default=0)
+        partitions = {**entry.partitions, **pending}
+        most = replicas or max(map(len, partitions.values()), default=0)
         if replicas < 0 or most > len(chosen):
             raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
         from logd.broker.replication.control.reassignment_plan import plan_reassignment  # few brokers are ever asked
 
-        return _moved(entry, plan_reassignment(entry.partitions, chosen, replicas, self._racks()))
+        return _moved(entry, plan_reassignment(partitions, chosen, replicas, self._racks()), pending)
 
-    def check_placed(self, entry: TopicEntry, placed: Iterable[tuple[int, Sequence[int]]]) -> list[MovedPartition]:
+    def check_placed(
+        self, entry: TopicEntry, placed: Iterable[tuple[int, Sequence[int]]], pending: Collection[int]
+    ) -> list[MovedPartition]:
         """Return what changes if partitions get these replicas. Raises InvalidRequest if they cannot."""
         wanted = {}
         live = {*self._live(), self._me}
@@ -142,7 +158,7 @@ class ReplicaOperations:
                 raise InvalidRequest(f"partition {number} cannot be stored by {list(replicas)}: name different brokers")
             self._check_brokers([each for each in replicas if each not in entry.partitions[number]], live)
             wanted[number] = tuple(replicas)
-        return _moved(entry, wanted)
+        return _moved(entry, wanted, pending)
 
     def _check_brokers(self, brokers: Iterable[int], live: Iterable[int]) -> None:
         dead = sorted(set(brokers) - set(live))
@@ -223,18 +239,25 @@ class ReplicaOperations:
         found = (await read_reassignments(self._tree)).get(topic)
         return found if found is not None and found.uuid == entry.uuid else None
 
-    async def elect(self, topic: str, uuid: str, partitions: Mapping[int, int], unclean: bool) -> None:
-        """Ask for elections; ``partitions`` has the broker that is to lead each or ANY_LEADER. Raises UnknownTopic."""
+    async def elect(
+        self, topic: str, uuid: str, partitions: Mapping[int, int], unclean: bool, withdraw: bool = False
+    ) -> tuple[int, ...]:
+        """Ask for elections, or withdraw those that are not held yet; return the partitions. Raises UnknownTopic.
+
+        ``partitions`` (none: all) has the broker that is to lead each or ANY_LEADER.
+        """
         entry = self.entry(topic, uuid)
         unknown = [number for number in partitions if number not in entry.partitions]
         if unknown:
             raise InvalidRequest(f"there is no partition {unknown[0]}; the topic has {len(entry.partitions)}")
         if not entry.replicated:
             raise InvalidRequest(f"topic {topic!r} has one replica of each partition: nobody else can lead them")
+        if withdraw:
+            return await withdraw_election(self._tree, topic, entry.uuid, tuple(partitions))
         leaders = {number: leader for number, leader in partitions.items() if leader >= 0}
-        await request_election(
-            self._tree, topic, entry.uuid, tuple(partitions or entry.partitions), unclean=unclean, leaders=leaders
-        )
+        numbers = tuple(sorted(partitions or entry.partitions))
+        await request_election(self._tree, topic, entry.uuid, numbers, unclean=unclean, leaders=leaders)
+        return numbers
 
     def state(self, topic: str, number: int) -> PartitionState | None:
         """Return the state of a partition as last seen, None if none is known."""
@@ -322,9 +345,10 @@ class ReplicaOperations:
         ]
 
     def _describe(self, topic: str, number: int, recorded: int, wanted: tuple[int, ...]) -> DescribedReplica:
-        log = self._replication.store.log(topic, number)
+        log, state = self._replication.store.log(topic, number), self.state(topic, number)
+        last = () if state is None else state.last
         if log is None:
-            return DescribedReplica(number, NO_LOG, recorded_end=recorded, wanted=wanted)
+            return DescribedReplica(number, NO_LOG, recorded_end=recorded, wanted=wanted, last=last)
         replica = self._replication.replica(topic, number)
         role = None if replica is None else replica.role
         history = None if replica is None else replica.history
@@ -347,13 +371,16 @@ class ReplicaOperations:
             recorded,
             wanted,
             followers,
+            last,
         )
 
 
-def _moved(entry: TopicEntry, wanted: Mapping[int, Sequence[int]]) -> list[MovedPartition]:
-    """Return the partitions that change."""
+def _moved(
+    entry: TopicEntry, wanted: Mapping[int, Sequence[int]], pending: Collection[int] = ()
+) -> list[MovedPartition]:
+    """Return the partitions that change, and of the ``pending`` ones those that stay as well: they are not done."""
     return [
         MovedPartition(number, tuple(entry.partitions[number]), tuple(replicas))
         for number, replicas in sorted(wanted.items())
-        if number in entry.partitions and tuple(entry.partitions[number]) != tuple(replicas)
+        if number in entry.partitions and (number in pending or tuple(entry.partitions[number]) != tuple(replicas))
     ]

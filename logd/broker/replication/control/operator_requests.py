@@ -11,12 +11,19 @@ from twisted.logger import Logger
 from logd.broker.security.rights import Rights
 from logd.coord.errors import CoordinationError
 from logd.errors import AdministrationDisabled, CoordinationUnavailable, LogdError, UnknownError, WireError
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasResponse
+from logd.protocol.requests.replicas.describe_replicas import (
+    DescribeReplicas,
+    DescribeReplicasResponse,
+    DescribeReplicasResponseV1,
+    DescribeReplicasV1,
+)
 from logd.protocol.requests.replicas.operations import (
     DrainBroker,
     DrainBrokerResponse,
     ElectLeaders,
     ElectLeadersResponse,
+    ElectLeadersResponseV1,
+    ElectLeadersV1,
     MovedPartition,
     Reassign,
     ReassignResponse,
@@ -25,6 +32,7 @@ from logd.security.access_rules import Operation
 
 if TYPE_CHECKING:
     from logd.broker.requests.core import BrokerCore
+    from logd.topic import TopicEntry
 
 _log = Logger()
 R = TypeVar("R")
@@ -45,14 +53,14 @@ class OperatorRequests:
         operations, topic = self._broker.operations, request.topic
         if request.plan_only:
             self._rights.check_topic(Operation.DESCRIBE, topic)
-            entry, moved = self._planned(request)
+            entry, moved = await self._planned(request)
             return ReassignResponse(0, entry.uuid, tuple(moved))
 
         async def change() -> ReassignResponse:
             self._check("reassign replicas")
             if request.cancel:
                 return ReassignResponse(0, operations.entry(topic).uuid, tuple(await operations.cancel(topic)))
-            entry, moved = self._planned(request)
+            entry, moved = await self._planned(request)
             await operations.reassign(topic, entry, moved, max(request.rate, 0))
             return ReassignResponse(0, entry.uuid, tuple(moved))
 
@@ -61,26 +69,31 @@ class OperatorRequests:
             action, topic, change, lambda answer: {str(each.partition): list(each.wanted) for each in answer.moved}
         )
 
-    def _planned(self, request: Reassign) -> tuple[Any, list[MovedPartition]]:
+    async def _planned(self, request: Reassign) -> tuple[TopicEntry, list[MovedPartition]]:
         operations = self._broker.operations
         entry = operations.entry(request.topic, request.uuid)
+        pending = await operations.pending_of(request.topic, entry)
         if request.placed:
-            return entry, operations.check_placed(entry, request.placed)
-        return entry, operations.plan(entry, request.brokers, request.replicas)
+            return entry, operations.check_placed(entry, request.placed, pending)
+        return entry, operations.plan(entry, request.brokers, request.replicas, pending)
 
     def elect(self, request: ElectLeaders) -> Deferred[ElectLeadersResponse]:
-        """Ask for elections of a topic's leaders."""
+        """Ask for elections of a topic's leaders, or withdraw them."""
+        response = ElectLeadersResponseV1 if isinstance(request, ElectLeadersV1) else ElectLeadersResponse
 
         async def change() -> ElectLeadersResponse:
             self._check("elect leaders")
             wanted = dict(request.partitions)
-            await self._broker.operations.elect(request.topic, request.uuid, wanted, request.unclean)
-            return ElectLeadersResponse(0)
+            numbers = await self._broker.operations.elect(
+                request.topic, request.uuid, wanted, request.unclean, request.withdraw
+            )
+            return response(0, partitions=numbers)
 
         action = "elect leaders uncleanly" if request.unclean else "elect preferred leaders"
-        numbers = sorted(number for number, _ in request.partitions)
-        working = self._recorded(action, request.topic, change, lambda answer: {"partitions": numbers})
-        return self._answered(working, ElectLeadersResponse)
+        if request.withdraw:
+            action = "withdraw elections"
+        working = self._recorded(action, request.topic, change, lambda answer: {"partitions": list(answer.partitions)})
+        return self._answered(working, response)
 
     def drain(self, request: DrainBroker) -> Deferred[DrainBrokerResponse]:
         """Let a broker lead nothing, or let it lead again."""
@@ -95,16 +108,20 @@ class OperatorRequests:
 
     def describe(self, request: DescribeReplicas) -> Deferred[DescribeReplicasResponse]:
         """Describe the logs of a topic here; without a topic only the brokers that are drained."""
-        return self._answered(self._describe(request), DescribeReplicasResponse)
+        is_new = isinstance(request, DescribeReplicasV1)
+        response = DescribeReplicasResponseV1 if is_new else DescribeReplicasResponse
+        return self._answered(self._describe(request, response), response)
 
-    async def _describe(self, request: DescribeReplicas) -> DescribeReplicasResponse:
+    async def _describe(
+        self, request: DescribeReplicas, response: type[DescribeReplicasResponse]
+    ) -> DescribeReplicasResponse:
         operations = self._broker.operations
         if not request.topic:
             self._rights.check_cluster(Operation.DESCRIBE)
-            return DescribeReplicasResponse(0, draining=await operations.draining())
+            return response(0, draining=await operations.draining())
         self._rights.check_topic(Operation.DESCRIBE, request.topic)
         found, draining = await operations.describe(request.topic), await operations.draining()
-        return DescribeReplicasResponse(0, operations.entry(request.topic).uuid, draining, tuple(found))
+        return response(0, operations.entry(request.topic).uuid, draining, tuple(found))
 
     # Internals
 

@@ -5,6 +5,7 @@
    response  str uuid | list (int32 partition | list int32 replicas now | list int32 replicas wanted)
 27 request   str topic | str uuid | int8 flags (1: unclean) | list (int32 partition | int32 leader, -1: any)
    response  nothing
+   version 1: flags also 2: withdraw; response list int32 partitions
 28 request   int32 broker | int8 draining
    response  int8 changed
 """
@@ -19,6 +20,7 @@ from logd.protocol.requests.fields import INT8, INT32, INT64, Piece, Reader, enc
 PLAN_ONLY = 1
 CANCEL = 2
 UNCLEAN = 1
+WITHDRAW = 2
 #: In ElectLeaders: the controller chooses.
 ANY_LEADER = -1
 _PAIR = Struct(">ii")
@@ -76,6 +78,14 @@ class ElectLeaders(NamedTuple):
     partitions: tuple[tuple[int, int], ...] = ()
     unclean: bool = False
     correlation_id: int = 0
+    #: Only in version 1: withdraw elections that were asked for and are not held yet.
+    withdraw: bool = False
+
+
+class ElectLeadersV1(ElectLeaders):
+    """The same, with an answer that names the partitions."""
+
+    __slots__ = ()
 
 
 class ElectLeadersResponse(NamedTuple):
@@ -83,6 +93,14 @@ class ElectLeadersResponse(NamedTuple):
 
     error: int
     text: str = ""
+    #: Only in version 1: the partitions whose election is asked for, or is withdrawn.
+    partitions: tuple[int, ...] = ()
+
+
+class ElectLeadersResponseV1(ElectLeadersResponse):
+    """The answer to ElectLeadersV1."""
+
+    __slots__ = ()
 
 
 class DrainBroker(NamedTuple):
@@ -138,16 +156,36 @@ def read_reassign_response(reader: Reader) -> ReassignResponse:
 
 def encode_elect_leaders(request: ElectLeaders) -> list[bytes]:
     """Return the body of the request."""
-    pieces = [encode_text(request.topic), encode_text(request.uuid), INT8.pack(UNCLEAN * request.unclean)]
+    return _encode_election(request, UNCLEAN * request.unclean)
+
+
+def encode_elect_leaders_v1(request: ElectLeaders) -> list[bytes]:
+    """Return the body of version 1 of the request."""
+    return _encode_election(request, UNCLEAN * request.unclean | WITHDRAW * request.withdraw)
+
+
+def _encode_election(request: ElectLeaders, flags: int) -> list[bytes]:
+    pieces = [encode_text(request.topic), encode_text(request.uuid), INT8.pack(flags)]
     pieces += [INT32.pack(len(request.partitions)), *(_PAIR.pack(*each) for each in request.partitions)]
     return [b"".join(pieces)]
 
 
 def read_elect_leaders(reader: Reader, correlation_id: int) -> ElectLeaders:
     """Read the body of the request."""
-    topic, uuid, (flags,) = reader.text(), reader.text(), reader.unpack(INT8)
-    partitions = tuple([(reader.int32(), reader.int32()) for _ in range(reader.count(8))])
+    topic, uuid, flags, partitions = _read_election(reader)
     return ElectLeaders(topic, uuid, partitions, bool(flags & UNCLEAN), correlation_id)
+
+
+def read_elect_leaders_v1(reader: Reader, correlation_id: int) -> ElectLeadersV1:
+    """Read the body of version 1 of the request."""
+    topic, uuid, flags, partitions = _read_election(reader)
+    unclean, withdraw = bool(flags & UNCLEAN), bool(flags & WITHDRAW)
+    return ElectLeadersV1(topic, uuid, partitions, unclean, correlation_id, withdraw)
+
+
+def _read_election(reader: Reader) -> tuple[str, str, int, tuple[tuple[int, int], ...]]:
+    topic, uuid, (flags,) = reader.text(), reader.text(), reader.unpack(INT8)
+    return topic, uuid, flags, tuple([(reader.int32(), reader.int32()) for _ in range(reader.count(8))])
 
 
 def encode_elect_leaders_response(_response: ElectLeadersResponse) -> list[Piece]:
@@ -158,6 +196,16 @@ def encode_elect_leaders_response(_response: ElectLeadersResponse) -> list[Piece
 def read_elect_leaders_response(_reader: Reader) -> ElectLeadersResponse:
     """Read the body of a response without an error."""
     return ElectLeadersResponse(0)
+
+
+def encode_elect_leaders_response_v1(response: ElectLeadersResponse) -> list[Piece]:
+    """Return the body of a response of version 1 without an error."""
+    return [encode_int32s(response.partitions)]
+
+
+def read_elect_leaders_response_v1(reader: Reader) -> ElectLeadersResponseV1:
+    """Read the body of a response of version 1 without an error."""
+    return ElectLeadersResponseV1(0, partitions=reader.int32s())
 
 
 def encode_drain_broker(request: DrainBroker) -> list[bytes]:

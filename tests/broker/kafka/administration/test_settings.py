@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from attrs import evolve
 from kafka.protocol.admin import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from twisted.logger import formatEvent
 
 from logd.coord import paths
+from logd.coord.registries.topics import encode_entry
 from logd.protocol.kafka.apis import APIS
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
+from tests.log.entries import plain
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -182,7 +185,8 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
             (("min.insync.replicas", SET, "0"), 40, "min.insync.replicas"),
             (("min.cleanable.dirty.ratio", SET, "nan"), 40, "min.cleanable.dirty.ratio"),
             (("message.format.version", SET, "\x1b[2J"), 40, "message.format.version"),
-            (("retention.ms", APPEND, "1"), 42, "no list"),
+            (("retention.ms", APPEND, "1"), 40, "no list"),
+            (("retention.ms", SUBTRACT, "1"), 40, "no list"),
             (("retention.ms", SET, None), 42, "no value"),
             (("retention.ms", 9, "1"), 42, "operation 9"),
         ):
@@ -204,6 +208,70 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
         settings = self.log_of("t").settings
         self.assertEqual((settings.retention_ms, settings.flush_messages), (-1, -1))
         self.assertEqual(settings.segment_ms, 100 * 365 * 86_400_000)
+
+
+class CompactedTopicTests(SettingsTestCase):
+    """Topics whose policy is to compact: their keys' last messages may be older than any retention."""
+
+    log_options = {"retention_ms": 5000, "retention_bytes": 9, "segment_bytes": 1}  # noqa: RUF012
+
+    def fill(self) -> None:
+        """Produce three messages, a segment each."""
+        peer = self.connect()
+        for _ in range(3):
+            self.produce(peer, "t", plain(b"hello"))
+        peer.lose()
+
+    def retain(self) -> int:
+        """Let all segments grow old, let retention look at them, and return how many there are then."""
+        self.clock.advance(6)
+        self.store.expire()
+        self.settle()
+        return len(self.log_of("t").segment_list.starts)
+
+    def told(self) -> int:
+        """Return how often the broker's log says that the topic is kept whole."""
+        return sum("topic t is kept whole" in formatEvent(each) for each in self.events.events)
+
+    def test_everything_is_kept(self) -> None:
+        """Retention by time and by size deletes nothing, also after a restart, while the settings are shown as set."""
+        peer = self.kafka()
+        self.increment(peer, ("cleanup.policy", SET, "compact"), ("retention.ms", SET, "1"))
+        self.fill()
+        before = len(self.log_of("t").segment_list.starts)
+        self.assertGreaterEqual(before, 3)
+        self.assertEqual((self.retain(), self.told()), (before, 1))
+        shown = self.values(peer, "cleanup.policy", "retention.ms", "retention.bytes")
+        self.assertEqual(shown, [("compact", 1), ("1", 1), ("9", 4)])
+        peer.lose()
+        self.leave()
+        self.open()
+        self.assertEqual((self.retain(), self.told(), self.log_of("t").first), (before, 2, 0))
+
+    def test_other_policies(self) -> None:
+        """A policy that deletes, also beside compaction, lets retention go on, and the line is written anew later."""
+        peer = self.kafka()
+        for number, policy in enumerate(("compact,delete", "delete", "delete, compact")):
+            self.increment(peer, ("cleanup.policy", SET, "compact"))
+            self.fill()
+            self.assertGreater(self.retain(), 1)
+            self.assertEqual(self.told(), number + 1)
+            self.increment(peer, ("cleanup.policy", SET, policy))
+            self.assertEqual(self.retain(), 1, policy)
+
+    def test_settings_that_are_not_allowed_here(self) -> None:
+        """A topic whose other settings this broker does not allow is kept whole all the same."""
+        self.increment(self.kafka(), ("cleanup.policy", SET, "compact"), ("max.message.bytes", SET, "2000"))
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        odd = evolve(entry, settings={"batch.bytes": 1 << 29})
+        self.settle()
+        writing = self.access.client.set(paths.topic("t"), encode_entry(odd))
+        self.settle()
+        self.successResultOf(writing)
+        settings = self.log_of("t").settings
+        self.assertEqual((settings.retention_ms, settings.retention_bytes), (-1, -1))
+        self.assertNotEqual(settings.batch_bytes, 2000)
 
 
 class AlterConfigsTests(SettingsTestCase):

@@ -124,10 +124,12 @@ class DescribeLogDirsTests(KafkaTestCase):
         peer = self.kafka()
         kind = DescribeLogDirsRequest.DescribableLogDirTopic
         named = [kind(topic="t", partitions=[1, 7]), kind(topic="none", partitions=[0])]
+        twice = [kind(topic="t", partitions=[1]), kind(topic="t", partitions=[0])]
         for version in APIS[35].versions:
             for topics, expected in (
                 (None, [("t", [(0, 0), (1, SIZE)]), ("u", [(0, 0)])]),
                 (named, [("t", [(1, SIZE)])]),
+                (twice, [("t", [(0, 0), (1, SIZE)])]),
                 ([], []),
             ):
                 (result,) = self.ask(peer, DescribeLogDirsRequest[version](topics=topics)).results

@@ -126,13 +126,13 @@ class CreateTopicsTests(TopicsTestCase):
     def test_settings(self) -> None:
         """Ours are acted on, the others kept; a wrong name or value refuses the topic."""
         peer = self.kafka()
-        configs = {"retention.ms": "1000", "cleanup.policy": "compact", "max.message.bytes": None}
+        configs = {"retention.ms": "1000", "cleanup.policy": "compact,delete", "max.message.bytes": None}
         self.assertEqual(self.codes(peer, creation(4, ("t", 1, 1), configs=configs)), [("t", 0)])
         self.assertEqual(self.log_of("t").settings.retention_ms, 1000)
         entry = self.broker.topics.get("t")
         assert entry is not None
         self.assertEqual(
-            (entry.settings, entry.kafka_settings), ({"retention.ms": 1000}, {"cleanup.policy": "compact"})
+            (entry.settings, entry.kafka_settings), ({"retention.ms": 1000}, {"cleanup.policy": "compact,delete"})
         )
         for name, value in (("no.such", "1"), ("retention.ms", "soon"), ("cleanup.policy", "keep")):
             self.assertEqual(self.codes(peer, creation(4, ("u", 1, 1), configs={name: value})), [("u", 40)], name)

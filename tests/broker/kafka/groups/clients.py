@@ -123,10 +123,10 @@ class GroupClient:
         fields = {**self.me, "group_id": "g", "generation_id_or_member_epoch": self.generation, "topics": topics}
         return OffsetCommitRequest[version](**{**fields, **more})
 
-    def commit_alone(self, *positions: tuple[str, int, int, str]) -> list[int]:
+    def commit_alone(self, *positions: tuple[str, int, int, str], group_id: str = "g") -> list[int]:
         """Commit as a client that is no member of the group."""
         nobody: dict[str, Any] = {"member_id": "", "group_instance_id": None, "generation_id_or_member_epoch": -1}
-        return self.commit(*positions, **nobody)
+        return self.commit(*positions, group_id=group_id, **nobody)
 
     def positions(self, *places: tuple[str, int], version: int = 5) -> dict[tuple[str, int], tuple[int, str]]:
         """Return what is committed for these partitions, by default for all."""

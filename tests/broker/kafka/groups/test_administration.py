@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from logd.broker.kafka import error_codes
 from logd.broker.kafka.groups.subscriptions import encode_subscription
+from logd.coord.records import Create
+from logd.protocol.kafka.apis import APIS
 from tests.broker.kafka.groups.clients import GroupsTestCase
 
 _READ, _DELETE, _DESCRIBE = 3, 6, 8
@@ -43,6 +45,47 @@ class OffsetDeleteTests(GroupsTestCase):
         self.assertEqual(client.join(protocols=[protocol]).error_code, 0)
         self.create("u")
         self.assertEqual(self.delete(("t", 0), ("u", 0)), (0, [error_codes.GROUP_SUBSCRIBED_TO_TOPIC, 0]))
+
+
+class ListGroupsTests(GroupsTestCase):
+    """ListGroups."""
+
+    def setUp(self) -> None:
+        """Make a group with a member, one that has positions alone, and one of native consumers."""
+        super().setUp()
+        self.assertEqual(self.client().join().error_code, 0)
+        self.assertEqual(self.client().commit_alone(("t", 0, 5, ""), group_id="alone"), [0])
+        nodes = ("/consumers/native", "/consumers/native/ids", "/consumers/native/ids/one")
+        self.successResultOf(self.looked(self.access.client.multi([Create(path) for path in nodes])))
+
+    def listed(self, version: int, **filters: list[str]) -> dict[str, tuple[str, str]]:
+        """Return the state and the type of each group that is listed."""
+        answer = self.ask(self.kafka(), ListGroupsRequest[version](**filters))
+        self.assertEqual(answer.error_code, 0)
+        return {group.group_id: (group.group_state, group.group_type) for group in answer.groups}
+
+    def test_every_version(self) -> None:
+        """From version 4 on with their states, and from 5 on with their types."""
+        for version in APIS[16].versions:
+            found = self.listed(version)
+            states = ("CompletingRebalance", "Empty", "Stable") if version >= 4 else ("", "", "")
+            kind = "classic" if version >= 5 else ""
+            expected = {name: (state, kind) for name, state in zip(("g", "alone", "native"), states, strict=True)}
+            self.assertEqual(found, expected, version)
+
+    def test_filters(self) -> None:
+        """Groups of the states, and of the types, that are asked for; none are all of them."""
+        self.assertEqual(APIS[16].versions, range(6))
+        for states, expected in (
+            (["Stable"], {"native"}),
+            (["empty", "COMPLETINGREBALANCE"], {"g", "alone"}),
+            (["Dead", "none"], set()),
+            ([], {"g", "alone", "native"}),
+        ):
+            for version in (4, 5):
+                self.assertEqual(set(self.listed(version, states_filter=states)), expected, states)
+        self.assertEqual(set(self.listed(5, types_filter=["consumer"])), set())
+        self.assertEqual(set(self.listed(5, types_filter=["Classic", "share"], states_filter=["Empty"])), {"alone"})
 
 
 class DescribeGroupsTests(GroupsTestCase):

@@ -84,7 +84,7 @@ class JoiningTests(GroupStateTestCase):
         (player,) = self.players({})
         player.join(protocol_type="connect", protocols=protocols("compatible"))
         self.assertEqual((player.answer.error, player.answer.protocol), (0, "compatible"))
-        self.assertEqual(self.group.protocol_type, "connect")
+        self.assertEqual(self.group.roster.protocol_type, "connect")
 
     def test_too_many(self) -> None:
         """A sixth member is refused; ids that are given count."""
@@ -303,30 +303,6 @@ class WritingTests(GroupStateTestCase):
         self.clock.advance(3.0)
         self.group.give_up()
         self.assertEqual(player.answer.error, 16)
-
-
-class MemoryTests(GroupStateTestCase):
-    """The memory of members has a bound."""
-
-    memory_limit = 20_000
-
-    def test_a_member_that_does_not_fit(self) -> None:
-        """It is refused; the others go on."""
-        (first,) = self.players({})
-        second = self.player(protocols=(GroupProtocol("range", bytes(20_000)),))
-        second.join()
-        self.assertEqual(second.answer.error, 81)
-        first.join(protocols=(GroupProtocol("range", bytes(20_000)),))
-        self.assertEqual(first.answer.error, 81)
-        self.assertEqual(self.group.heartbeat(first.id, None, 7), 0)
-
-    def test_assignments_that_do_not_fit(self) -> None:
-        """The leader is told."""
-        player = self.player()
-        player.join()
-        self.clock.advance(3.0)
-        player.sync({player.id: bytes(20_000)})
-        self.assertEqual(player.syncs, [SyncAnswer(81)])
 
 
 class StaticMemberTests(GroupStateTestCase):

@@ -8,12 +8,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
 from logd.broker.replication.leader import LeaderRole
-from logd.cli.cluster.elect import losses
 from logd.cli.cluster.reassign import under_way, wait_until_done
+from logd.cli.cluster.unclean_elections import losses
 from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.metadata import PartitionMetadata
 from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, LEADS
+from logd.protocol.requests.replicas.operations import MovedPartition
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
 
@@ -118,6 +119,27 @@ class ReassignmentTests(OperationsTestCase):
         broker = self.cluster.brokers[first].broker
         assert broker is not None
         self.assertEqual([*broker.replication.throttle._topics], ["one"])
+
+    def test_a_plan_during_a_reassignment_begins_where_that_leads(self) -> None:
+        """A partition that is being copied is not done: it can be asked for again, with another rate, or taken back."""
+        self.cluster.wait(self.admin.create("one", 1))
+        for _ in range(10):
+            self.cluster.wait(self.cluster.producer(acks=1).send("one", b"x" * 100_000))
+        (first,) = self.partition("one").replicas
+        second, third = (number for number in range(3) if number != first)
+        self.cluster.wait(self.admin.reassign("one", {0: (second, third)}, rate=10_000))
+        self.cluster.advance(5.0)
+        self.assertEqual(self.partition("one").replicas, (first, second, third))
+        (again,) = self.cluster.wait(self.admin.reassign("one", plan_only=True, brokers=(second, third))).moved
+        self.assertEqual(again.wanted, (second, third))
+        self.cluster.wait(self.admin.reassign("one", {0: (first, second, third)}, rate=10_000))
+        self.cluster.advance(3.0)
+        plan = self.cluster.wait(self.admin.reassign("one", plan_only=True, replicas=3))
+        self.assertEqual(plan.moved, (MovedPartition(0, (first, second, third), (first, second, third)),))
+        self.cluster.wait(self.admin.reassign("one", {0: plan.moved[0].wanted}, rate=1_000_000))
+        self.cluster.advance(10.0)
+        self.assertEqual(sorted(self.partition("one").in_sync), [0, 1, 2])
+        self.assertEqual(self.cluster.wait(self.admin.reassign("one", plan_only=True, replicas=3)).moved, ())
 
     def test_what_cannot_be_is_refused(self) -> None:
         """With the reason; nothing is asked of the controller."""
@@ -230,6 +252,20 @@ class LeaderTests(OperationsTestCase):
         self.assertNotEqual(second, third)
         (line,) = events.warnings("unclean")
         self.assertIn(f"Its log ends at {two}, readers were shown positions up to {self.lost_end}", line)
+
+    def test_an_election_that_waits_can_be_withdrawn(self) -> None:
+        """The broker that was to lead has died: when it is back, what the others have is not given up any more."""
+        _, _, third, _ = self.lose_the_leader()
+        self.cluster.brokers[third].kill()
+        self.cluster.advance(6.0)
+        self.cluster.wait(self.admin.elect("t", {0: third}, unclean=True))
+        self.cluster.advance(3.0)
+        self.assertEqual(self.cluster.wait(self.admin.withdraw_elections("t", [0])), (0,))
+        self.assertEqual(self.cluster.wait(self.admin.withdraw_elections("t")), ())
+        self.cluster.brokers[third].start()
+        self.cluster.advance(10.0)
+        self.assertEqual(self.partition().leader, NO_LEADER)
+        self.assertIsInstance(self.failure(self.admin.withdraw_elections("t", [7])), InvalidRequest)
 
     def test_replicas_are_described(self) -> None:
         """Each broker tells of its own log, and the leader of its followers."""

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.replication.control.controller import Controller
 from logd.coord import paths
-from logd.coord.registries.operator_requests import request_election
+from logd.coord.registries.operator_requests import RequestedElection, request_election, withdraw_election
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
 from tests.broker.replication.control.test_controller import TOPIC, ControllerTestCase
@@ -63,6 +63,26 @@ class UncleanElectionTests(ControllerTestCase):
         asked[1].callback(None)
         self.pass_time(1)
         self.assertEqual(self.stored().leader, controller)
+
+    def test_one_of_two_partitions_is_taken_back(self) -> None:
+        """The election of the other one goes on to wait for the replica that was named."""
+        self.write(self.state(1, (1,)), 1)
+        self.kill(1)
+        self.kill(2)
+        self.pass_time(SESSION + 1)
+        self.outcome(request_election(self.tree, TOPIC, "uuid", [0, 1], leaders={0: 2, 1: 2}))
+        self.pass_time(3)
+        self.assertEqual(self.outcome(withdraw_election(self.tree, TOPIC, "uuid", [1])), (1,))
+        self.members[2] = self.member(2)
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.stored(1).leader, self.is_asked()), (2, NO_LEADER, False))
+
+    def test_what_was_asked_for_a_former_topic_is_removed(self) -> None:
+        """It is none of this topic's elections; the same for a node that nobody can read."""
+        for data in (RequestedElection("former", (0,)).encode(), b"?"):
+            self.outcome(self.tree.create(paths.election(TOPIC), data, makepath=True))
+            self.assertEqual(self.outcome(withdraw_election(self.tree, TOPIC, "uuid", [0])), ())
+            self.assertFalse(self.is_asked())
 
     def test_nothing_is_lost_while_a_member_lives(self) -> None:
         """It has come back in this moment, and is about to be chosen."""

@@ -41,7 +41,6 @@ class LegacyRegistryTests(SynchronousTestCase):
         self.zookeeper = KazooClient(f"{tree.hosts}{_NODE}")
         self.zookeeper.start()
         self.addCleanup(self.zookeeper.stop)
-        # The topic is made by a client of 0.7, as a rule; its partitions are spread when an operator makes it.
         create = ["topics", "create", "clicks", "--partitions", "4", "--set", "message.format=0.7"]
         subprocess.run([*_LOGD, *create, "--broker", self.brokers[0].address], check=True, capture_output=True)
 
@@ -77,3 +76,19 @@ class LegacyRegistryTests(SynchronousTestCase):
         self.brokers[1].stop()
         self.found("/brokers/ids", {"0"})
         self.found("/brokers/topics/clicks", {"0"})
+
+    def test_a_topic_that_a_producer_makes_is_on_each_broker(self) -> None:
+        """Until it knows who has the topic, a producer of 0.7 sends to partition 0 of all, and gets no answers."""
+        addresses = {number: value.split(":")[1:] for number, value in self.found("/brokers/ids", {"0", "1"}).items()}
+        # Broker 0, which has spread this topic over both, makes the other one too.
+        self.found("/brokers/topics/clicks", {"0", "1"})
+        for number in sorted(addresses):
+            with Peer(int(addresses[number][1])) as peer:
+                peer.begin(Produce("made", 0, MessageSet([Message(f"to {number}".encode())]).encode()))
+                deadline = time.monotonic() + PATIENCE
+                while peer.ask(Offsets("made", 0, -1, 1)).offsets in ((), (0,)):
+                    self.assertLess(time.monotonic(), deadline, f"broker {number} has not stored it")
+                    time.sleep(POLL_SECONDS)
+                found = peer.ask(Fetch("made", 0, 0, 1000)).message_set
+                self.assertIn(f"to {number}".encode(), bytes(found))
+        self.assertEqual(self.found("/brokers/topics/made", {"0", "1"}), {"0": "1", "1": "1"})

@@ -1,0 +1,69 @@
+"""Tests of logd.cli.cluster.reassign, over brokers in memory: the command during a reassignment."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stdout
+
+from logd.cli.cluster.reassign import ReassignOptions, reassign_topic
+from logd.protocol.requests.replicas.operations import ReassignResponse
+from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class ReassignTests(ReplicaTestCase):
+    """A partition that is being copied, slowly."""
+
+    def setUp(self) -> None:
+        """Ask for a second replica."""
+        super().setUp()
+        self.cluster.wait(self.admin.create("one", 1))
+        (self.first,) = self.cluster.wait(self.admin.describe("one")).partitions[0].replicas
+        self.second = (self.first + 1) % 3
+        producer = self.cluster.producer(acks=1)
+        for _ in range(10):
+            self.cluster.wait(producer.send("one", b"x" * 100_000))
+        self.cluster.wait(self.admin.reassign("one", {0: (self.first, self.second)}, rate=10_000))
+        self.cluster.advance(5.0)
+
+    def reassign(self, plan: ReassignResponse | None, options: ReassignOptions) -> str:
+        """Give the command; return what it prints."""
+        with redirect_stdout(io.StringIO()) as printed:
+            self.cluster.wait(reassign_topic(self.cluster.clock, self.admin, "one", plan, options))
+        return printed.getvalue()
+
+    def plan(self) -> ReassignResponse:
+        """Return the plan of two replicas, wherever they are."""
+        return self.cluster.wait(self.admin.reassign("one", replicas=2, plan_only=True))
+
+    def rates(self) -> list[float]:
+        """Return the rates that the leader keeps to."""
+        broker = self.cluster.brokers[self.first].broker
+        assert broker is not None
+        return [each.rate for each in broker.replication.throttle._topics.values()]
+
+    def test_the_plan_that_is_under_way(self) -> None:
+        """It is not done though the replicas are listed, and its limit stays."""
+        printed = self.reassign(self.plan(), ReassignOptions(no_wait=True))
+        self.assertIn("this reassignment of one is under way already\n", printed)
+        self.cluster.advance(3.0)
+        self.assertEqual(self.rates(), [10_000])
+
+    def test_the_limit_can_be_changed(self) -> None:
+        """With the plan, or without one; nobody is asked, as nothing else changes."""
+        for plan, rate in ((self.plan(), 20_000), (None, 30_000)):
+            printed = self.reassign(plan, ReassignOptions(throttle=rate, no_wait=True))
+            self.assertIn(f"under way already; each leader sends at most {rate} bytes a second", printed)
+            self.cluster.advance(3.0)
+            self.assertEqual(self.rates(), [rate])
+
+    def test_what_is_done_is_told(self) -> None:
+        """Once all is copied the command ends; then there is nothing to do, or to limit."""
+        printed = self.reassign(self.plan(), ReassignOptions(throttle=1_000_000))
+        self.assertIn("the reassignment of one is complete\n", printed)
+        printed = self.reassign(self.plan(), ReassignOptions())
+        self.assertEqual(printed, "nothing to do: the replicas of one are where they are to be\n")
+        printed = self.reassign(None, ReassignOptions(throttle=5_000))
+        self.assertEqual(printed, "no reassignment of one is under way\n")
+        found = json.loads(self.reassign(self.plan(), ReassignOptions(as_json=True)))
+        self.assertEqual((found["complete"], found["partitions"]), (True, []))
