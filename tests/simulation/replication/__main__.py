@@ -23,7 +23,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
     rules = {rule.mutation.__name__: rule for rule in RULES}
     parser.add_argument(
-        "--break", dest="mutation", choices=sorted(rules), help="break this on purpose, in lives with its kinds of faults"
+        "--break",
+        dest="mutation",
+        choices=sorted(rules),
+        help="break this on purpose, by its kinds of faults",
     )
     options = parser.parse_args(arguments)
     seeds = range(options.start, options.start + options.seeds) if options.seed is None else [options.seed]
