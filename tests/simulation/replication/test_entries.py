@@ -10,7 +10,6 @@ from unittest import mock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.replication.copies import CopyWaiters
-from logd.broker.replication.follower import FollowerRole
 from logd.log.index.index import ActiveIndex
 from tests.frozen_objects import freeze_others
 from tests.simulation.replication.ends import Ends
@@ -41,11 +40,6 @@ def acknowledge_one_copy() -> AbstractContextManager[Any]:
     return mock.patch.object(CopyWaiters, "wait", for_one)
 
 
-def name_no_epochs() -> AbstractContextManager[Any]:
-    """Have followers append entries of an epoch before their epoch file names it."""
-    return mock.patch.object(FollowerRole, "_has_begun", lambda role, epoch: True)
-
-
 class EntryTests(SynchronousTestCase):
     """The end of a life is not looked at here."""
 
@@ -71,7 +65,3 @@ class EntryTests(SynchronousTestCase):
     def test_too_few_copies(self) -> None:
         """A message is acknowledged once as many brokers have it as its producer asks for."""
         self.assert_found(acknowledge_one_copy, "a message has too few copies")
-
-    def test_an_epoch_that_the_file_does_not_name(self) -> None:
-        """The epoch file of a follower is compared with the marks in its log."""
-        self.assert_found(name_no_epochs, "I9: the epoch file differs from the log")
