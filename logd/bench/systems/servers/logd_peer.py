@@ -17,7 +17,7 @@ from logd.testing.processes.broker import BrokerProcess
 
 _MODULE = "logd.bench.systems.clients.logd_client"
 _SEND = PeerClient("logd", _MODULE, paced=True, acks=(0, 1, -1), option="send")
-_PUBLISH = PeerClient("logd publish", _MODULE, batches=(0,), consumes=False, acks=(1, -1), option="publish")
+_PUBLISH = PeerClient("logd publish", _MODULE, batches=(1, 0), consumes=False, acks=(0, 1, -1), option="publish")
 
 
 @define(eq=False)
