@@ -18,9 +18,9 @@ from logd.log.partition import PartitionLog
 from logd.testing.memory.broker import KAFKA_PORT, MemoryBroker
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
-from tests.simulation.replication.checker import Checker
 from tests.simulation.replication.disk import Disks
-from tests.simulation.replication.ends import Ends
+from tests.simulation.replication.invariants.checker import Checker
+from tests.simulation.replication.invariants.ends import Ends
 from tests.simulation.replication.rot import Rot
 from tests.simulation.violation import Violation, check
 from tests.simulation.world import World

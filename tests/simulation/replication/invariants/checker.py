@@ -21,8 +21,8 @@ from logd.log.producers.states import batches_of
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.tree import MemoryTree
 from tests.simulation.replication.contents import bytes_of
-from tests.simulation.replication.entries import Entries
-from tests.simulation.replication.losses import Losses
+from tests.simulation.replication.invariants.entries import Entries
+from tests.simulation.replication.invariants.losses import Losses
 from tests.simulation.violation import check
 
 

@@ -39,7 +39,7 @@ class Read:
     epoch: int = NO_EPOCH
     #: The epochs by the marks in the log.
     marks: list[EpochStart] = field(factory=list)
-    #: Where entries begin, and the end of the last one.
+    #: The positions at which entries begin.
     boundaries: set[int] = field(factory=set)
     #: The last position of the index that was found to be a boundary.
     indexed: int = -1
@@ -51,7 +51,7 @@ class Entries:
 
     #: By partition, epoch and position.
     _copies: dict[tuple[int, int, int], Copies] = field(factory=dict, init=False)
-    #: Where each epoch of a partition begins.
+    #: The beginning of each epoch, by partition.
     _starts: dict[tuple[int, int], int] = field(factory=dict, init=False)
     _read: dict[tuple[str, int], Read] = field(factory=dict, init=False)
 

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.broker.replication.copies import CopyWaiters
 from logd.log.index.index import ActiveIndex
 from tests.frozen_objects import freeze_others
-from tests.simulation.replication.ends import Ends
+from tests.simulation.replication.invariants.ends import Ends
 from tests.simulation.replication.life import live
 from tests.simulation.violation import Violation
 
