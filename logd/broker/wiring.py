@@ -191,6 +191,7 @@ def join_others(
     membership = BrokerRegistration(tree, clock, info, registry, reconciler, begun)
     broker.addresses.native = membership.live
     broker.addresses.kafka = membership.live_kafka
+    broker.addresses.racks = racks
     topics.uuid_of_cluster = lambda: membership.cluster
     broker.membership = membership.health
     return broker, membership, security

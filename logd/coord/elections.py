@@ -113,11 +113,15 @@ def without_leader(state: PartitionState, successors: Collection[int], remembere
     any among them. If the leader is ``remembered``, it may lead again should they have died meanwhile: it becomes a
     last member, which has everything visible, until one of them leads and forgets it.
     """
-    others = tuple(broker for broker in state.in_sync if broker != state.leader)
-    in_sync = others if any(broker in others for broker in successors) else tuple(successors)[:1]
-    last = {*others, *state.last} - {*in_sync} | ({state.leader} if remembered else set())
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
-    return _led_by(evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept), NO_LEADER)
+    return _led_by(_given_up(state, successors, remembered), NO_LEADER)
+
+
+def given_way(state: PartitionState, successor: int) -> PartitionState:
+    """Return the state in which the leader, which finds no room for messages, has given up, and ``successor`` leads.
+
+    That is another in-sync replica, or a last member. The former leader is remembered, as by ``without_leader``.
+    """
+    return _led_by(_given_up(state, [successor], True), successor)
 
 
 def renounced(state: PartitionState, broker: int) -> PartitionState | None:
@@ -177,6 +181,15 @@ def _left_with(state: PartitionState, staying: Sequence[int], least: int, replic
     last = tuple(sorted(broker for broker in {*left.last, *state.last} if broker in replicas))
     kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*left.in_sync, *last)}
     return evolve(left, last=last, instances=kept)
+
+
+def _given_up(state: PartitionState, successors: Collection[int], remembered: bool) -> PartitionState:
+    """Return the state whose leader has left the set: see ``without_leader``."""
+    others = tuple(broker for broker in state.in_sync if broker != state.leader)
+    in_sync = others if any(broker in others for broker in successors) else tuple(successors)[:1]
+    last = {*others, *state.last} - {*in_sync} | ({state.leader} if remembered else set())
+    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
+    return evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept)
 
 
 def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:

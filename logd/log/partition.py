@@ -262,7 +262,6 @@ class PartitionLog(VisibleLog):
         self.offline = error
 
     # For the flusher, the upkeep and the store.
-
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Include these folders in the next sync, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
@@ -382,6 +381,8 @@ class PartitionLog(VisibleLog):
             self.refused_full = self._context.clock.seconds()
             if error.errno == errno.EFBIG and self.end > writer.segment.start:
                 writer.roll_above = writer.segment.start  # this file may not grow, another one may
+            elif self.replica is not None:
+                self.replica.refused_full()
         return refusal
 
     def _writer_made(self, writer: SegmentWriter) -> None:

@@ -84,7 +84,7 @@ class KafkaDescribing:
         by_name = {topic.topic: topic for topic in found.topics}
         # All of one moment, as a topic may be made again while others are served.
         entries = {name: self._broker.topics.get(name) for name in by_name}
-        addresses = self._addresses()
+        addresses, racks = self._addresses(), self._broker.addresses.racks()
         with_operations = bool(request.include_topic_authorized_operations)
         kind = METADATA.response_class
         topics, turns = [], self._broker.turns()
@@ -98,7 +98,7 @@ class KafkaDescribing:
         return METADATA.response(
             throttle_time_ms=0,
             brokers=[
-                kind.MetadataResponseBroker(node_id=number, host=host, port=port, rack=None)
+                kind.MetadataResponseBroker(node_id=number, host=host, port=port, rack=racks.get(number))
                 for number, (host, port) in sorted(addresses.items())
             ],
             cluster_id=found.cluster or None,
@@ -127,7 +127,7 @@ class KafkaDescribing:
                 cluster_id="",
                 brokers=[],
             )
-        kind = DESCRIBE_CLUSTER.response_class.DescribeClusterBroker
+        kind, racks = DESCRIBE_CLUSTER.response_class.DescribeClusterBroker, self._broker.addresses.racks()
         return DESCRIBE_CLUSTER.response(
             throttle_time_ms=0,
             error_code=0,
@@ -136,7 +136,7 @@ class KafkaDescribing:
             cluster_id=self._broker.topics.cluster(),
             controller_id=self._broker.store.broker_id,
             brokers=[
-                kind(broker_id=number, host=host, port=port, rack=None, is_fenced=False)
+                kind(broker_id=number, host=host, port=port, rack=racks.get(number), is_fenced=False)
                 for number, (host, port) in sorted(self._addresses().items())
             ],
             authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,

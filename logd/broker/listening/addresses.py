@@ -39,12 +39,14 @@ class KafkaListener:
 
 @define(eq=False)
 class BrokerAddresses:
-    """The addresses of all registered brokers by their ids, as last seen in the coordination tree."""
+    """The addresses and racks of all registered brokers by their ids, as last seen in the coordination tree."""
 
     #: Returns those for native clients.
     native: Callable[[], Mapping[int, Address]] = dict
     #: Returns those for clients of today's Kafka: of each broker that listens for them, by place.
     kafka: Callable[[], Mapping[int, Sequence[Address]]] = dict
+    #: Returns the rack of each broker that names one.
+    racks: Callable[[], Mapping[int, str]] = dict
     #: Those for clients of today's Kafka of this broker itself, by place.
     own_kafka: tuple[Address, ...] = ()
 

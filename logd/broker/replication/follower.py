@@ -78,6 +78,9 @@ class FollowerRole:
         if not self._ended:
             self._tell(self)
 
+    def refused_full(self) -> None:
+        """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
+
     def went_offline(self) -> None:
         """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
 

@@ -19,7 +19,7 @@ from logd.errors import NotEnoughReplicas, NotLeader, WireError
 from logd.interfaces import Clock, IFlushListener
 from logd.leadership import PartitionLeadership
 from logd.log.epochs.history import EpochHistory
-from logd.log.epochs.mark import EpochMark, encode_epoch_mark
+from logd.log.epochs.mark import MARK_BYTES, EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
 
@@ -53,8 +53,8 @@ class LeaderRole:
     _live: Callable[[], Mapping[int, str]]
     #: Seconds after which a follower that has not caught up is not in sync any more.
     _lag: float
-    #: Called when the log cannot be served any more.
-    _on_offline: Callable[[], None]
+    #: Called when the log cannot be served any more, or an append has found no room.
+    _on_failure: Callable[[], None]
     followers: Followers = field(init=False)
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
@@ -100,6 +100,11 @@ class LeaderRole:
         return None
 
     @property
+    def has_taken(self) -> bool:
+        """True once anything but the mark was appended in this epoch."""
+        return self.epoch_start is not None and self.log.end > self.epoch_start + MARK_BYTES
+
+    @property
     def knows_visible_end(self) -> bool:
         """False until the visible end has reached the start of this epoch: readers may have seen more before."""
         return self.epoch_start is not None and self.log.visible_end >= self.epoch_start
@@ -118,9 +123,13 @@ class LeaderRole:
         """See ReplicaRole."""
         self._move_visible_end()
 
+    def refused_full(self) -> None:
+        """See ReplicaRole."""
+        self._on_failure()
+
     def went_offline(self) -> None:
         """See ReplicaRole."""
-        self._on_offline()
+        self._on_failure()
 
     def wait_copies(self, copies: int, position: int, listener: IFlushListener) -> Wait | None:
         """See ReplicaRole."""

@@ -11,9 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.giving_way import GivingWay
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
-from logd.coord.elections import handed_over, renounced, without_leader
+from logd.coord.elections import handed_over, renounced
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
@@ -27,7 +28,6 @@ from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
 from logd.log.epochs.search import recover_epochs
 from logd.log.index.lookup import find_boundary
-from logd.log.offline_text import is_whole
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
@@ -55,11 +55,11 @@ class Replica:
     _steps: list[Callable[[], Coroutine[Any, Any, None]]] = field(factory=list, init=False)
     _again: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
-    #: The brokers, with their instances, that were to lead in place of this log since it is offline.
-    _tried: set[tuple[int, str]] = field(factory=set, init=False)
+    _giving_way: GivingWay = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.log.replica = IdleRole(self.log, self._me)
+        self._giving_way = GivingWay(self._owner, self._change)
 
     @property
     def _me(self) -> int:
@@ -123,7 +123,7 @@ class Replica:
         if log.offline is not None:
             await self._leave_offline(known)
             return
-        self._tried.clear()
+        self._giving_way.served()
         if self.history is None:
             self.history = await self._read_history()
         role = self.role
@@ -131,7 +131,9 @@ class Replica:
             if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
                 role.take(known, replicas)
                 if role.epoch_start is None:  # the epoch file or the mark could not be written, as on a full disk
-                    await self._begin(role)
+                    await self._try_to_begin(role, known, replicas)
+                elif self._giving_way.is_due(role):
+                    self._work.start(self._giving_way.full(role))
             else:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
@@ -163,7 +165,14 @@ class Replica:
             return
         role = self._owner.lead(log, known, replicas, self.look)
         self.role, log.replica = role, role
-        await self._begin(role)
+        await self._try_to_begin(role, known, replicas)
+
+    async def _try_to_begin(self, role: LeaderRole, known: KnownState, replicas: tuple[int, ...]) -> None:
+        try:
+            await self._begin(role)
+        except (LogdError, OSError) as error:
+            if not await self._giving_way.not_begun(self.log, known, replicas, str(error)):
+                raise
 
     async def _begin(self, role: LeaderRole) -> None:
         """Write the epoch file, and begin to lead. Raises LogdError and OSError; the call can be repeated."""
@@ -210,7 +219,7 @@ class Replica:
         self._end_role()
         log, state = self.log, known.state
         if state.leads(self._me, self._instance):
-            await self._give_up(known)
+            await self._giving_way.offline(log, known)
         elif (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
@@ -228,19 +237,6 @@ class Replica:
     @property
     def _instance(self) -> str:
         return self._owner.store.instance
-
-    async def _give_up(self, known: KnownState) -> None:
-        """Let another member lead that is live with its disk: if all other disks are lost, this log has everything.
-
-        One that was given the leadership, and has not led, is not given it again before it was away.
-        """
-        state, live = known.state, self._owner.live()
-        others = {*state.in_sync, *state.last} - {self._me}
-        able = {(broker, state.instances[broker]) for broker in state.live_among(others, live)}
-        self._tried &= {*live.items()}
-        successors = sorted(broker for broker, _ in able - self._tried)
-        if successors and await self._change(known, without_leader(state, successors, is_whole(self.log.offline))):
-            self._tried |= able
 
     async def _change(self, known: KnownState, changed: PartitionState) -> bool:
         """Change the partition's state in the tree, and look at the role again; return whether it was changed."""

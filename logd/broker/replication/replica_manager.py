@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.02
 #: Leaderships that are handed over at a time.
 HANDED_AT_ONCE = 50
+
+HandOver = Callable[[PartitionState, int], PartitionState]
 
 
 class ReplicaFigures(NamedTuple):
@@ -342,36 +344,46 @@ class ReplicaManager:
         known = self.states.get(topic, partition)
         return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
 
-    async def _hand(self, role: LeaderRole, until: float) -> bool:
+    async def _hand(
+        self, role: LeaderRole, until: float, able: Collection[int] | None = None, changed: HandOver = handed_over
+    ) -> bool:
         """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
 
         A change that fails is tried again: the in-sync set may have changed at the same time.
         """
         log = role.log
         while not role.ended:
-            successor, known = role.successor(self._live()), role.state
+            live = {broker: uuid for broker, uuid in self._live().items() if able is None or broker in able}
+            successor, known = role.successor(live), role.state
             if successor is not None:
                 try:
-                    await self.states.change(log.topic, log.partition, known, handed_over(known.state, successor))
+                    await self.states.change(log.topic, log.partition, known, changed(known.state, successor))
                     return True
                 except CoordinationError as error:
                     self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
-            if self.clock.seconds() >= until or not role.has_others(self._live()):
+            if self.clock.seconds() >= until or not role.has_others(live):
                 return False
             await sleep(self.clock, POLL_SECONDS)
         return not self._is_to_lead(log.topic, log.partition)
 
-    # Damage
+    # Damage, and full disks
 
-    async def give_way(self, role: LeaderRole, seconds: float) -> bool:
+    async def give_way(
+        self,
+        role: LeaderRole,
+        seconds: float,
+        able: Collection[int] | None = None,
+        changed: HandOver = handed_over,
+    ) -> bool:
         """Let another in-sync replica lead, as the log here is damaged; return whether one does. It takes some time.
 
-        Meanwhile the log takes no messages, so that the successor has all of them.
+        Meanwhile the log takes no messages, so that the successor has all of them. ``able``: these brokers alone.
+        ``changed(state, successor)`` returns the state in which the successor leads.
         """
         if role.handing_over:
             return False
         role.handing_over += 1
-        given = await self._hand(role, self.clock.seconds() + seconds)
+        given = await self._hand(role, self.clock.seconds() + seconds, able, changed)
         if not given and not self.stopping:
             role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
         return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from logd.broker.replication.leader import LeaderRole
@@ -60,6 +60,16 @@ class ReplicaOwner(Protocol):
         """Have the tree vouch for the log here up to ``position`` at most. Raises CoordinationError."""
         ...
 
+    async def give_way(
+        self,
+        role: LeaderRole,
+        seconds: float,
+        able: Collection[int] | None,
+        changed: Callable[[PartitionState, int], PartitionState],
+    ) -> bool:
+        """See ReplicaManager."""
+        ...
+
     def change_state(
         self, topic: str, partition: int, known: KnownState, state: PartitionState
     ) -> Coroutine[Any, Any, KnownState]:
@@ -94,6 +104,9 @@ class IdleRole:
         """See ReplicaRole."""
 
     def flushed(self) -> None:
+        """See ReplicaRole."""
+
+    def refused_full(self) -> None:
         """See ReplicaRole."""
 
     def went_offline(self) -> None:

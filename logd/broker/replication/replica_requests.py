@@ -24,7 +24,8 @@ LONGEST_WAIT_MS = 60_000
 #: The most bytes of one answer.
 MOST_BYTES = 128 << 20
 
-#: The most partitions of one answer: some 20 milliseconds of a turn here, and at the follower. The others come next.
+#: The most partitions of an answer of which there are bytes or an error, and the most of which it tells the ends alone:
+#: each some 20 milliseconds of a turn here, and at the follower. The others come next.
 MOST_SENT = 500
 
 Place = tuple[str, int]
@@ -79,6 +80,8 @@ class ReplicaRequests:
     _early: dict[_FollowedPart, None] = field(factory=dict, init=False)
     #: Partitions whose ends the follower may not know.
     _shown: dict[_FollowedPart, None] = field(factory=dict, init=False)
+    #: True if the last answer had no room for all of them: the next one does not wait.
+    _has_more_news: bool = field(default=False, init=False)
     _broker: int = field(default=-1, init=False)
     _request: ReplicaFetch | ReplicaFetchV1 | None = field(default=None, init=False)
     _answer: Deferred[ReplicaFetchResponse] | None = field(default=None, init=False)
@@ -263,10 +266,11 @@ class ReplicaRequests:
         self._ready = left
         if delay and self._held is None and not self._lost:
             self._held = self._clock.callLater(delay, self._send_held)
+        if not sent and wait and not self._has_more_news:
+            return None
+        sent += self._news({(each.topic, each.partition) for each in sent})
         if not sent and wait:
             return None
-        if not wait or sent:
-            sent += self._news({(each.topic, each.partition) for each in sent})
         return ReplicaFetchResponse(0, tuple(sent))
 
     def _catches_up(self, followed: _FollowedPart) -> bool:
@@ -315,14 +319,15 @@ class ReplicaRequests:
         return ReplicaFetchedPart(*where, 0, *at, log.start, log.visible_end, epoch, -1, found)
 
     def _news(self, sent: set[Place]) -> list[ReplicaFetchedPart]:
-        """Return the ends that the follower was not told yet.
+        """Return ends that the follower was not told yet, MOST_SENT at most.
 
         Only where its log is the beginning of this one. There may have been no room yet to say where they diverge: the
         follower would show its own bytes as visible ones, and refuse for ever to cut them off.
         """
-        news = []
-        shown, self._shown = self._shown, {}
-        for followed in shown:
+        news: list[ReplicaFetchedPart] = []
+        while self._shown and len(news) < MOST_SENT:
+            followed = next(iter(self._shown))
+            del self._shown[followed]
             role, place = followed.role, (followed.part.topic, followed.part.partition)
             if place in sent or role is None or not followed.is_equal or not followed.is_wanted:
                 continue
@@ -333,6 +338,7 @@ class ReplicaRequests:
                 followed.told_start, followed.told_visible = log.start, log.visible_end
                 at = (role.epoch, followed.part.position)
                 news.append(ReplicaFetchedPart(*place, 0, *at, log.start, log.visible_end))
+        self._has_more_news = bool(self._shown)
         return news
 
 

@@ -47,6 +47,10 @@ class ReplicaRole(Protocol):
         """Take note that the flushed end has moved."""
         ...
 
+    def refused_full(self) -> None:
+        """Take note of an append that was refused, as the disk has no room for it."""
+        ...
+
     def went_offline(self) -> None:
         """Take note that the log cannot be served any more."""
         ...

@@ -74,6 +74,18 @@ class MetadataTests(KafkaTestCase):
         ]
         self.assertEqual(found, [(0, 0, 1, []), (1, 5, -1, [2]), (2, 5, -1, [3])])
 
+    def test_racks(self) -> None:
+        """A client is told the rack of each broker that names one."""
+        self.broker.addresses.kafka = lambda: {1: [("one", 9092)], 2: [("two", 9092)]}
+        self.broker.addresses.racks = lambda: {0: "a", 2: "b"}
+        peer = self.kafka()
+        for request in (
+            asked(1, []),
+            asked(8, []),
+            DescribeClusterRequest[0](include_cluster_authorized_operations=False),
+        ):
+            self.assertEqual([each.rack for each in self.ask(peer, request).brokers], ["a", None, "b"])
+
     def test_clients_of_a_listener_are_told_of_those_at_its_place(self) -> None:
         """A broker that has none there is left out; this one is told by its advertised address."""
         self.broker.addresses.kafka = lambda: {1: [("inner", 9092)], 2: [("inner2", 9092), ("outer2", 9093)]}

@@ -86,7 +86,8 @@ class Faults:
             "tree": lambda: cluster.tree.kill(random.random() < 0.5),
             "slow disk": lambda: cluster.disks.slow_down(some().host, 4.0),
             "slow leader": lambda: cluster.disks.slow_down(leader().host, 4.0),
-            "full disk": self._fill,
+            "full disk": lambda: self._fill(some(), 3.0),
+            "full leader": lambda: self._fill(leader(), 20.0),
             "failed sync": lambda: setattr(some().files, "fail_syncs", 1),
             "new disk": self._replace_disk,
             "old disk": self._give_back_disk,
@@ -297,15 +298,14 @@ class Faults:
 
     # Disks
 
-    def _fill(self) -> None:
-        broker = self._some()
+    def _fill(self, broker: MemoryBroker, longest: float) -> None:
         files = broker.files
         files.room = self.random.choice([0, 100, 2000])
 
         def empty() -> None:
             files.room = None
 
-        self._later(3.0 * self.random.random(), empty)
+        self._later(longest * self.random.random(), empty)
 
     def _replace_disk(self) -> None:
         """Replace a disk by an empty one, if others have what it has."""

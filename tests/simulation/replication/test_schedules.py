@@ -99,6 +99,25 @@ class ScheduleTests(SynchronousTestCase):
 
         self.live(schedule)
 
+    def test_a_disk_that_is_full_and_the_next_one_too(self) -> None:
+        """The leader's disk fills, then its successor's; each gives way, and follows again once it has room."""
+
+        def schedule(life: Life) -> None:
+            cluster, full = life.cluster, list[MemoryBroker]()
+            for _ in range(2):
+                leader, state = cluster.leader(), cluster.checker.state(0)
+                assert leader is not None and state is not None
+                leader.files.room = 100
+                full.append(leader)
+                moved = life.go_on(25.0, lambda: cluster.leader() not in (None, *full))
+                self.assertEqual(moved, len(state.in_sync) > cluster.least, cluster.checker.state(0))
+            for broker in full:
+                broker.files.room = None
+            life.go_on(10.0)
+
+        for seed in range(1, 4):
+            self.live(schedule, seed)
+
     def test_an_unclean_election_beside_members_that_live(self) -> None:
         """They reach neither the tree nor others meanwhile; what readers saw of them is lost, and they follow then."""
 
