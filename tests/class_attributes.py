@@ -19,7 +19,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.bench.partitions.replication.ReplicationRates": (18, "the columns of one line"),
     "logd.broker.broker.Broker": (32, "the parts of a broker, wired together: no state of its own but five fields"),
     "logd.broker.kafka.session.KafkaSession": (16, "the handlers of one connection, wired together"),
-    "logd.broker.replication.control.controller.Controller": (21, "one claim, and the queue of its work"),
+    "logd.broker.replication.control.controller.Controller": (20, "one claim, and the queue of its work"),
     "logd.broker.replication.leader.LeaderRole": (19, "one leadership; each follower has a record of its own"),
     "logd.broker.replication.replica_fetcher.ReplicaFetcher": (16, "one connection, and the queues of what it tells"),
     "logd.broker.replication.replica_manager.ReplicaManager": (20, "what replicas need, handed through"),

@@ -33,8 +33,7 @@ def with_in_sync(
     if len(in_sync) < least:
         last = tuple(sorted({*state.in_sync, *state.last} - {*in_sync}))
     known = {**state.instances, **{broker: instances[broker] for broker in in_sync if broker in instances}}
-    kept = {broker: known[broker] for broker in (*in_sync, *last)}
-    return evolve(state, in_sync=in_sync, last=last, instances=kept)
+    return _with_members(state, in_sync, last, known)
 
 
 def elect(
@@ -91,6 +90,11 @@ def prefer(
     return None
 
 
+def named(state: PartitionState, successor: int) -> PartitionState:
+    """Return the state in which the leader is to hand over to ``successor``; NO_LEADER: to nobody."""
+    return evolve(state, successor=successor)
+
+
 def elect_unclean(
     state: PartitionState, replicas: Sequence[int], live: Mapping[int, str], wanted: int = NO_LEADER
 ) -> PartitionState | None:
@@ -142,7 +146,8 @@ def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> 
     """
     epoch = max(state.leader_epoch + 1, least_epoch)
     skips = epoch > state.leader_epoch + 1 and 0 < state.unclean_epoch == state.leader_epoch
-    return evolve(state, leader=successor, leader_epoch=epoch, unclean_epoch=epoch if skips else state.unclean_epoch)
+    unclean_epoch = epoch if skips else state.unclean_epoch
+    return evolve(state, leader=successor, leader_epoch=epoch, unclean_epoch=unclean_epoch, successor=NO_LEADER)
 
 
 def reassigned(
@@ -179,8 +184,7 @@ def _left_with(state: PartitionState, staying: Sequence[int], least: int, replic
     """Return the state whose in-sync replicas are ``staying``, without last members that store it no more."""
     left = with_in_sync(state, staying, {}, least)
     last = tuple(sorted(broker for broker in {*left.last, *state.last} if broker in replicas))
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*left.in_sync, *last)}
-    return evolve(left, last=last, instances=kept)
+    return _with_members(left, left.in_sync, last, state.instances)
 
 
 def _given_up(state: PartitionState, successors: Collection[int], remembered: bool) -> PartitionState:
@@ -196,12 +200,20 @@ def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:
     """Return the state that names none of ``brokers``."""
     in_sync = tuple(broker for broker in state.in_sync if broker not in brokers)
     last = tuple(broker for broker in state.last if broker not in brokers)
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
-    return evolve(state, in_sync=in_sync, last=last, instances=kept)
+    return _with_members(state, in_sync, last, state.instances)
+
+
+def _with_members(
+    state: PartitionState, in_sync: tuple[int, ...], last: tuple[int, ...], instances: Mapping[int, str]
+) -> PartitionState:
+    """Return the state with these two lists. A successor that is not in sync is none any more."""
+    kept = {broker: instances[broker] for broker in (*in_sync, *last)}
+    successor = state.successor if state.successor in in_sync else NO_LEADER
+    return evolve(state, in_sync=in_sync, last=last, instances=kept, successor=successor)
 
 
 def _led_by(state: PartitionState, leader: int) -> PartitionState:
-    return evolve(state, leader=leader, leader_epoch=state.leader_epoch + 1)
+    return evolve(state, leader=leader, leader_epoch=state.leader_epoch + 1, successor=NO_LEADER)
 
 
 def _place(replicas: Sequence[int], broker: int) -> int:

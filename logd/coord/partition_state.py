@@ -8,7 +8,7 @@ The members up to ``isr`` are those of Kafka 0.8. ``last`` are replicas that lef
 min.insync.replicas, and a leader that has given up: nothing has become visible since, so they have everything visible.
 ``instances`` names the data directory of each broker in both lists; a broker with another one is in neither. Once a
 person has let a replica lead that lacked messages, ``"unclean_epoch"`` is the leader epoch in which the last such one
-began to lead.
+began to lead. ``"successor"`` is the in-sync replica to which the leader is to hand over, as the controller wants it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class PartitionState:
     controller_epoch: int = 0
     #: The leader epoch that began with the last unclean election; 0 if there was none.
     unclean_epoch: int = 0
+    #: The replica to which the leader is to hand over once that has everything; NO_LEADER if it is to go on.
+    successor: int = NO_LEADER
 
     def is_member(self, broker: int, instance: str) -> bool:
         """Return whether a broker with this data directory is in sync."""
@@ -76,6 +78,8 @@ class PartitionState:
         }
         if self.unclean_epoch:
             value["unclean_epoch"] = self.unclean_epoch
+        if self.successor != NO_LEADER:
+            value["successor"] = self.successor
         return json.dumps(value).encode()
 
     @classmethod
@@ -83,7 +87,7 @@ class PartitionState:
         """Decode a node's value; raise ValueError, and nothing else, for any other value."""
         try:
             value = load_json(data)
-            leader = value["leader"]
+            leader, successor = value["leader"], value.get("successor")
             instances = {decimal(broker): _instance(uuid) for broker, uuid in value["instances"].items()}
             state = cls(
                 NO_LEADER if leader == NO_LEADER and type(leader) is int else whole_number(leader),
@@ -93,6 +97,7 @@ class PartitionState:
                 instances,
                 whole_number(value["controller_epoch"]),
                 whole_number(value.get("unclean_epoch", 0)),
+                NO_LEADER if successor is None else whole_number(successor),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not the state of a partition ({error!r}): {excerpt(data)}") from error

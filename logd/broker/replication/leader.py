@@ -17,7 +17,7 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import NotEnoughReplicas, NotLeader, WireError
 from logd.interfaces import Clock, IFlushListener
-from logd.leadership import PartitionLeadership
+from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.history import EpochHistory
 from logd.log.epochs.mark import MARK_BYTES, EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
@@ -27,9 +27,13 @@ from logd.log.visibility.waiters import Wait
 GONE_SECONDS = 0.25
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
+#: Seconds for which a leader that is to hand over takes no messages. The controller does not wait so long.
+HAND_SECONDS = 5.0
 
 #: Changes the partition's state in the tree: ``(known, state)``. See PartitionStates.change.
 ChangeState = Callable[[KnownState, PartitionState], Coroutine[Any, Any, KnownState]]
+#: Lets one of some brokers lead in place of a role, within seconds. See ReplicaManager.give_way.
+GiveWay = Callable[["LeaderRole", float, tuple[int, ...]], Coroutine[Any, Any, bool]]
 
 
 @define(eq=False)
@@ -371,6 +375,17 @@ class LeaderRole:
             if follower is not None and follower.session is not None and follower.flushed >= self.log.end:
                 return broker
         return None
+
+    def hand_to_successor(self, give_way: GiveWay) -> None:
+        """Let the successor lead that the controller has named, if there is one, once it has everything."""
+        successor = self._known.state.successor
+        if successor == NO_LEADER or self.handing_over or self._ended:
+            return
+
+        async def hand() -> None:
+            await give_way(self, HAND_SECONDS, (successor,))
+
+        self._changes.start(hand())
 
     def has_others(self, live: Mapping[int, str]) -> bool:
         """Return whether there are other in-sync replicas that are live."""

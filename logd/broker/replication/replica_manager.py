@@ -215,6 +215,8 @@ class ReplicaManager:
         replica = self._replicas.get((topic, partition))
         if replica is not None and not self.stopping:
             replica.look()
+            if isinstance(replica.role, LeaderRole):
+                replica.role.hand_to_successor(self.give_way)
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:
@@ -366,7 +368,7 @@ class ReplicaManager:
             await sleep(self.clock, POLL_SECONDS)
         return not self._is_to_lead(log.topic, log.partition)
 
-    # Damage, and full disks
+    # Damage, full disks, and planned moves
 
     async def give_way(
         self,
@@ -375,7 +377,7 @@ class ReplicaManager:
         able: Collection[int] | None = None,
         changed: HandOver = handed_over,
     ) -> bool:
-        """Let another in-sync replica lead, as the log here is damaged; return whether one does. It takes some time.
+        """Let another in-sync replica lead, at once or somewhat later; return whether one does.
 
         Meanwhile the log takes no messages, so that the successor has all of them. ``able``: these brokers alone.
         ``changed(state, successor)`` returns the state in which the successor leads.

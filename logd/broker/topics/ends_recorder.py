@@ -326,10 +326,14 @@ class EndsRecorder:
         return True
 
     async def lower(self, topic: str, number: int, position: int) -> None:
-        """Vouch for a log up to ``position`` at most: it is truncated. Raises CoordinationError."""
+        """Vouch for a log up to ``position`` at most: it is truncated. Raises CoordinationError.
+
+        That is raised before the topic is compared, too: the stored end would be lowered too late for the comparison,
+        and the truncated log be taken for a lost one.
+        """
         node = self._nodes.get(topic)
         if node is None:
-            return
+            raise CoordinationError(f"the stored ends of topic {topic!r} are not read yet")
         async with self._locks.hold(topic):
             value = node.value
             if value is not None and value.ends.get(number, 0) > position:

@@ -39,6 +39,14 @@ class KnownState(NamedTuple):
     uuid: str = ""
 
 
+class StateChange(NamedTuple):
+    """A state that is to be written in place of the one that is known."""
+
+    place: Place
+    known: KnownState
+    state: PartitionState
+
+
 class PartitionStates:
     """The states of the partitions that are followed. For the reactor's thread alone.
 

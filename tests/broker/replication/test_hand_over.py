@@ -15,14 +15,16 @@ from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 
-class HandOverTests(ReplicaTestCase):
-    """A leader is told to stop, and something happens at the same time."""
+class SlowDisksTestCase(ReplicaTestCase):
+    """Three brokers whose disks and network can be made slow."""
 
     def setUp(self) -> None:
         """Start the brokers again, with disks that can be made slow."""
         super().setUp()
-        #: Seconds of each wait for a disk, by host.
+        #: Seconds of each wait for a disk, by host; seconds of each way through the network.
         self.delays: dict[str, float] = {}
+        self.latency = 0.0001
+        self.cluster.network.delay = lambda: self.latency
         for broker in self.cluster.brokers:
             self.slow_from_now_on(broker)
         self.cluster.advance(6.0)
@@ -42,6 +44,10 @@ class HandOverTests(ReplicaTestCase):
         server = self.cluster.tree.server
         assert server is not None
         return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state(topic, 0)].data))
+
+
+class HandOverTests(SlowDisksTestCase):
+    """A leader is told to stop, and something happens at the same time."""
 
     def check_led_by_another(self, stopped: MemoryBroker, stopping: Deferred[Any], topic: str = "t") -> None:
         """Wait for the end of a stop: another broker leads before the stopped one leaves the tree.

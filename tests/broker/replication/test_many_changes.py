@@ -8,7 +8,7 @@ from unittest import mock
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.replication.control import controller
+from logd.broker.replication.control import controller, leader_moves
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.coord import paths
@@ -99,7 +99,7 @@ class ManyChangesTests(ReplicaTestCase):
 
     def test_partitions_that_the_preferred_leader_leads_are_not_looked_at(self) -> None:
         """The controller looks each second at those that another replica leads."""
-        with mock.patch(f"{controller.__name__}.prefer", side_effect=prefer) as looks:
+        with mock.patch(f"{leader_moves.__name__}.prefer", side_effect=prefer) as looks:
             self.cluster.advance(10.0)
             self.assertEqual(looks.call_count, 0)
             self.cluster.brokers[2].kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.broker.topics.ends_schedule import LEAD_SECONDS, WRITE_SECONDS
+from logd.coord.errors import CoordinationError
 from logd.coord.registries.stored_ends import GROWTH, growth_limit
 from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -36,6 +37,13 @@ class RecordingTests(LostLogTestCase):
         self.assertEqual(self.end(), 12 * len(HELLO))
         self.pass_time(LEAD_SECONDS)
         self.assertEqual(self.end(), 13 * len(HELLO))
+
+    def test_nothing_is_lowered_before_the_ends_are_read(self) -> None:
+        """The tree would go on to vouch for what is truncated then, and the log be taken for a lost one."""
+        ends = self.broker.replication._ends
+        ends.forget("t")
+        self.failureResultOf(Deferred.fromCoroutine(ends.lower("t", 0, len(HELLO))), CoordinationError)
+        self.assertEqual(self.end(), 2 * len(HELLO))
 
     def test_a_roll_is_recorded_at_once(self) -> None:
         """The stored end is written before the minute is over."""

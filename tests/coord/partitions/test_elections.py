@@ -13,6 +13,7 @@ from logd.coord.elections import (
     handed_over,
     initial_state,
     lost_with_the_tree,
+    named,
     prefer,
     reassigned,
     renounced,
@@ -91,6 +92,22 @@ class ElectionTests(SynchronousTestCase):
         self.assertIsNone(prefer(state_of(3, (1, 3)), (1, 2, 3), LIVE, {1}))
         self.assertEqual(prefer(state_of(3, (1, 3)), (1, 2, 3), LIVE).leader, 1)  # type: ignore[union-attr]
         self.assertIsNone(prefer(state_of(1, (1, 3)), (1, 2, 3), LIVE, {1, 2, 3}))
+
+    def test_a_successor_is_named_until_there_is_another_leader(self) -> None:
+        """However that comes; and while it is in sync itself."""
+        state = named(state_of(1, (1, 2, 3)), 2)
+        self.assertEqual(PartitionState.decode(state.encode()), state)
+        self.assertNotIn(b"successor", named(state, NO_LEADER).encode())
+        after = [
+            handed_over(state, 2),
+            elect(state, (1, 2, 3), {2: "b"}, 1),
+            without_leader(state, [3], True),
+            elect(state, (1, 2, 3), {1: "a", 2: "new", 3: "c"}, 1),
+            with_in_sync(state, (1, 3), {}, 1),
+            reassigned(state, (1, 2, 3), (1, 3), LIVE)[1],  # type: ignore[index]
+        ]
+        self.assertEqual([each.successor for each in after if each is not None], [NO_LEADER] * 6)
+        self.assertEqual(with_in_sync(state, (1, 2), {}, 1).successor, 2)
 
     def test_only_a_person_elects_a_replica_that_may_lack_messages(self) -> None:
         """So too where the tree was lost, and nobody is known to be in sync."""

@@ -21,18 +21,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--trace", action="store_true", help="print what happens")
     parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
-    mutations = {rule.mutation.__name__: rule.mutation for rule in RULES}
-    parser.add_argument("--break", dest="mutation", choices=sorted(mutations), help="break this on purpose")
+    rules = {rule.mutation.__name__: rule for rule in RULES}
+    parser.add_argument(
+        "--break",
+        dest="mutation",
+        choices=sorted(rules),
+        help="break this on purpose, by its kinds of faults",
+    )
     options = parser.parse_args(arguments)
     seeds = range(options.start, options.start + options.seeds) if options.seed is None else [options.seed]
     failed: list[int] = []
     faults: Counter[str] = Counter()
-    broken = mutations[options.mutation] if options.mutation else nullcontext
+    rule = rules.get(options.mutation)
+    broken, kinds, calm = (nullcontext, (), "") if rule is None else (rule.mutation, rule.kinds, rule.calm)
     begin = time.process_time()
     for seed in seeds:
         try:
             with broken():
-                faults += live(seed, print if options.trace else None)[0]
+                faults += live(seed, print if options.trace else None, kinds=kinds, calm=calm)[0]
         except Exception:
             traceback.print_exc()
             print(f"seed {seed} failed: python -m tests.simulation.replication --seed {seed} --trace", flush=True)

@@ -18,9 +18,9 @@ from logd.log.partition import PartitionLog
 from logd.testing.memory.broker import KAFKA_PORT, MemoryBroker
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
-from tests.simulation.replication.checker import Checker
 from tests.simulation.replication.disk import Disks
-from tests.simulation.replication.ends import Ends
+from tests.simulation.replication.invariants.checker import Checker
+from tests.simulation.replication.invariants.ends import Ends
 from tests.simulation.replication.rot import Rot
 from tests.simulation.violation import Violation, check
 from tests.simulation.world import World
@@ -78,7 +78,7 @@ class ReplicatedCluster:
         ):
             self._add(number, log, replication)
         for topic in (TOPIC, REMADE):
-            self.checkers[topic] = Checker(topic, self.tree, self.brokers, keeps=topic == TOPIC)
+            self.checkers[topic] = Checker(topic, self.tree, self.brokers, kept=topic == TOPIC)
         self.rot = Rot(self, world.random("rot"))
         self.checker.is_harmed = self.rot.is_harmed
 

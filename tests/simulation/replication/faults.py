@@ -59,6 +59,7 @@ class Faults:
             "kill the leader": lambda: leader().kill(random.random() < 0.5),
             "kill the controller": lambda: self._controller().kill(random.random() < 0.5),
             "kill in a change": self._die_at_change,
+            "kill the successor in a change": self._die_at_beginning,
             "kill all but one": lambda: self._kill(random.sample(cluster.brokers, len(cluster.brokers) - 1), True),
             "power of one": lambda: some().kill(True),
             "power of all": lambda: self._kill(cluster.brokers, True),
@@ -96,6 +97,8 @@ class Faults:
             "reader": self._kill_reader,
             "retention": lambda: operators.remove_messages(random.randrange(cluster.partitions)),
             "reassign": operators.reassign,
+            "unclean election": self._lose_members,
+            "needless election": operators.elect_unclean,
             "drain": operators.drain,
             "min.insync.replicas": operators.change_least,
             "more partitions": operators.add_partition,
@@ -177,6 +180,32 @@ class Faults:
         broker = self._leader() if self.random.random() < 0.5 else self._some()
         self.cluster.disks.die_at_change(broker, self.random.randint(1, 40), self.random.random() < 0.6)
 
+    def _die_at_beginning(self) -> None:
+        """Kill the leader while its successor lacks messages, and that one as it begins to lead."""
+        state, cluster, leader, random = self.cluster.checker.state(0), self.cluster, self._leader(), self.random
+        replicas = cluster.checker.replicas().get(0, ())
+        others = [number for number in replicas if state is not None and number in state.in_sync]
+        others = [number for number in others if cluster.brokers[number] is not leader]
+        clock = cluster.brokers[others[0]].clock if others else None
+        if clock is None:
+            return
+        successor = cluster.brokers[others[0]]
+        clock.pause()
+
+        def fail() -> None:
+            leader.kill(random.random() < 0.5)
+            self.network.expire(leader)
+            cluster.disks.die_at_change(successor, random.randint(4, 12), random.random() < 0.6)
+            clock.resume()
+
+        def fail_over() -> None:
+            if successor.clock is None:
+                self.network.expire(successor)
+                self._later(2.0 * random.random(), lambda: cluster.start(successor))
+
+        self._later(0.2 + 0.8 * random.random(), fail)
+        self._later(2.0 + 2.0 * random.random(), fail_over)
+
     def _fail_over_twice(self) -> None:
         """Kill the leader, and its successor as soon as it leads."""
         first, random = self._leader(), self.random
@@ -195,14 +224,9 @@ class Faults:
 
     def _leave_behind(self) -> None:
         """Kill a follower until others have gone on without it, and then all; all start together."""
-        state, cluster = self.cluster.checker.state(0), self.cluster
-        others = [] if state is None else [number for number in state.in_sync if number != state.leader]
-        if not others:
+        behind, cluster = self._held_follower(), self.cluster
+        if behind is None:
             return
-        behind = cluster.brokers[self.random.choice(others)]
-        behind.kill(self.random.random() < 0.5)
-        cluster.held.add(behind.host)
-        lag = behind.settings.replication.replica_lag_ms / 1000
 
         def all_at_once() -> None:
             cluster.held.discard(behind.host)
@@ -210,7 +234,53 @@ class Faults:
                 self._kill(cluster.brokers if self.random.random() < 0.5 else [self._leader()], True)
                 self._later(0.1, self.mend)
 
-        self._later(lag + 1.0 + 4.0 * self.random.random(), all_at_once)
+        self._later(self._seconds_to_leave(behind), all_at_once)
+
+    def _held_follower(self) -> MemoryBroker | None:
+        """Kill an in-sync follower, which is not started before ``held`` is without it; return it if there is one."""
+        state, cluster = self.cluster.checker.state(0), self.cluster
+        others = [] if state is None else [number for number in state.in_sync if number != state.leader]
+        if not others:
+            return None
+        behind = cluster.brokers[self.random.choice(others)]
+        behind.kill(self.random.random() < 0.5)
+        cluster.held.add(behind.host)
+        return behind
+
+    def _seconds_to_leave(self, behind: MemoryBroker) -> float:
+        """Return the seconds after which others go on without a broker, and some more."""
+        return behind.settings.replication.replica_lag_ms / 1000 + 1.0 + 4.0 * self.random.random()
+
+    def _lose_members(self) -> None:
+        """Lose those that have everything while a follower is behind: an operator lets it lead, and they come back."""
+        behind, cluster, random = self._held_follower(), self.cluster, self.random
+        if behind is None:
+            return
+
+        def lose() -> None:
+            state = cluster.checker.state(0)
+            cluster.held.discard(behind.host)
+            if self._over or state is None:
+                return
+            members = [cluster.brokers[number] for number in (*state.in_sync, *state.last)]
+            for broker in members:
+                if broker is behind:
+                    continue
+                if random.random() < 0.3:  # it goes on, and some leads for those who reach it
+                    self.network.isolate(broker)
+                    self.network.lose_tree(broker)
+                else:
+                    broker.kill(random.random() < 0.5)
+                    cluster.held.add(broker.host)
+                self.network.expire(broker)
+            cluster.start(behind)
+            for _ in range(2):
+                self._later(1.0 + 5.0 * random.random(), self.operators.elect_unclean)
+            self._later(
+                5.0 + 5.0 * random.random(), lambda: cluster.held.difference_update({each.host for each in members})
+            )
+
+        self._later(self._seconds_to_leave(behind), lose)
 
     def _stop(self, broker: MemoryBroker) -> None:
         if broker.clock is not None:

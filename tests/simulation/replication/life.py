@@ -65,6 +65,9 @@ class Life:
         self.producers.append(Producing(cluster, "producer-all", -1))
         if random.random() < 0.4:
             self.producers.append(Producing(cluster, "producer-one", 1))
+        if random.random() < 0.4:
+            copies = random.randint(2, cluster.replicas)
+            self.producers.append(Producing(cluster, "producer-copies", copies))
         if random.random() < 0.6:
             self.producers.append(IdempotentProducing(cluster))
         group = Shown(cluster, "the group")

@@ -76,9 +76,9 @@ class Operators:
 
     def elect_unclean(self) -> None:
         """Let any live replica lead each partition that has no leader; what only others have is lost."""
-        tree, checker = self._tree(), self.cluster.checker
-        if tree is not None and not self._over:
-            checker.accept_losses()
+        tree, checker, rot = self._tree(), self.cluster.checker, self.cluster.rot
+        if tree is not None and not self._over and not rot.harms():
+            rot.is_over = True
             self._do(request_election(tree, TOPIC, checker.uuid, sorted(checker.replicas())))
 
     def change_least(self) -> None:

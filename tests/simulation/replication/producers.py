@@ -39,7 +39,7 @@ _PRODUCER = 77
 
 @define(eq=False)
 class Producing:
-    """A producer of logd that sends one message after another, with ``acks`` 1 or -1."""
+    """A producer of logd that sends one message after another, with ``acks`` 1, more, or -1."""
 
     cluster: ReplicatedCluster
     host: str
@@ -92,6 +92,9 @@ class Producing:
     def _stored(self, sent: Sent, payload: bytes, number: int) -> None:
         self.unanswered -= 1
         self.cluster.world.trace.note(self.host, "acknowledged", (number, sent.partition, sent.next_position))
+        if self.acks > 1:
+            copies = self.cluster.checker.entries.copies_of(sent.partition, sent.next_position, payload)
+            check(copies >= self.acks, "a message has too few copies", self.host, self.acks, copies, number, sent)
         if self.acks == -1:
             self.acknowledged.add(payload)
             self.cluster.checker.acknowledge(sent.partition, sent.next_position)

@@ -58,6 +58,8 @@ class Rot:
 
     cluster: ReplicatedCluster
     random: Random
+    #: True once an operator has accepted losses: what others have may be lost then.
+    is_over: bool = field(default=False, init=False)
     _harms: list[Harm] = field(factory=list, init=False)
 
     def harms(self, partition: int | None = None) -> list[Harm]:
@@ -76,7 +78,9 @@ class Rot:
     def make(self, broker: MemoryBroker, partition: int) -> bool:
         """Harm a replica; return whether it has something that may be harmed."""
         log = self._log(broker, partition)
-        if log is None or broker.files.room is not None or self.harms(partition) or not self._others(broker, partition):
+        if self.is_over or log is None or broker.files.room is not None:
+            return False
+        if self.harms(partition) or not self._others(broker, partition):
             return False
         record = self.cluster.checker.record(partition)
         sure = min(log.visible_end, len(record.shown), 0 if log.checkpoint is None else log.checkpoint.flushed)

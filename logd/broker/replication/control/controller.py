@@ -6,22 +6,23 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from logd.broker.replication.control.operator_work import ControllerEpoch, OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.checkedjson import decimal
 from logd.coord import paths
-from logd.coord.elections import elect, prefer
+from logd.coord.elections import elect
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import EventType, Operation, SessionState, SetData
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.operator_requests import read_draining
-from logd.coord.registries.partition_states import KnownState, PartitionStates
+from logd.coord.registries.partition_states import KnownState, PartitionStates, Place, StateChange
 from logd.coord.registries.topics import check_identity, make_identity
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
@@ -29,32 +30,23 @@ from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicEntry
 
+if TYPE_CHECKING:
+    from logd.broker.replication.control.leader_moves import LeaderMoves
+
 #: Seconds before a failed attempt is repeated.
 RETRY_SECONDS = 1.0
 #: Seconds before the live brokers are compared with the tree again.
 LOOK_SECONDS = 0.1
 #: Seconds between two looks for leaders that are not the preferred ones.
 BALANCE_SECONDS = 1.0
-#: The most states that one transaction changes, and the most leaders that move back at a time.
+#: The most states that one transaction changes.
 BATCH = 200
-MOST_MOVES = 50
 #: The transactions that are under way at a time: each checks by itself all that it replaces.
 AT_ONCE = 5
 #: The most partitions that are looked at in one turn of the reactor: some 20 milliseconds.
 LOOKED_AT_ONCE = 500
 #: With more changes in one transaction the log has a line for all of them, and the new leaders one for each.
 MOST_LINES = 20
-
-Place = tuple[str, int]
-
-
-@frozen
-class StateChange:
-    """A state that is to be written."""
-
-    place: Place
-    known: KnownState
-    state: PartitionState
 
 
 @define(eq=False)
@@ -89,10 +81,8 @@ class Controller:
     _dirty: set[Place] = field(factory=set, init=False)
     _all_dirty: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
-    #: The partitions that their first replica does not lead. No other one has to move, unless a broker is draining.
-    _displaced: set[Place] = field(factory=set, init=False)
-    #: When each partition whose preferred leader could lead was first seen so.
-    _movable: dict[Place, float] = field(factory=dict, init=False)
+    #: None until a replicated partition was seen in this epoch.
+    _moves: LeaderMoves | None = field(default=None, init=False)
     _background: Background = field(factory=lambda: Background("choosing leaders"), init=False)
     _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
     _timer: Timer | None = field(default=None, init=False)
@@ -148,8 +138,7 @@ class Controller:
                 if await self._claim():
                     await self._raise_epoch()
                     self._log.info("broker {id} is the controller in epoch {epoch}", id=self._me, epoch=self.epoch)
-                    self._movable.clear()
-                    self._displaced.clear()
+                    self._moves = None
                     self._balance_later()
                     self.look()
                 watched, watch = self._tree.exists_and_watch(paths.CONTROLLER)
@@ -264,7 +253,7 @@ class Controller:
             return None
         entry, known = found
         replicas, live = entry.partitions[place[1]], self._live()
-        (self._displaced.discard if replicas[:1] == (known.state.leader,) else self._displaced.add)(place)
+        self._planned().saw(place, entry, known)
         state = elect(known.state, replicas, live, self._least(entry), self._operators.draining)
         return None if state is None else StateChange(place, known, state)
 
@@ -351,7 +340,7 @@ class Controller:
         if stat.version != self._fence.version:
             self.epoch = None
 
-    # Preferred leaders
+    # Planned moves
 
     def _balance_later(self) -> None:
         if self._timer is None and self.epoch is not None:
@@ -369,7 +358,7 @@ class Controller:
             self._balance_later()
 
     async def _move_leaders(self) -> None:
-        """Let preferred leaders that have been in sync long enough lead, a few at a time; do what operators ask."""
+        """Do what operators ask; let leaders hand over to preferred ones that have been in sync long enough."""
         try:
             present = frozenset(await self._tree.get_children(paths.BROKERS))
             self._operators.draining = await read_draining(self._tree) if "draining" in present else frozenset()
@@ -377,24 +366,15 @@ class Controller:
                 await self._operators.look(self._fence, present)
         except CoordinationError:
             return
-        now, live, draining = self._clock.seconds(), self._live(), self._operators.draining
-        moves: list[StateChange] = []
-        movable: dict[Place, float] = {}
-        for count, place in enumerate(self._all_places() if draining else sorted(self._displaced), 1):
-            if not count % (4 * LOOKED_AT_ONCE):  # it is a quarter of an election's work
-                await sleep(self._clock, 0.0)
-            if (found := self._found(place)) is None:
-                self._displaced.discard(place)
-                continue
-            entry, known = found
-            state = prefer(known.state, entry.partitions[place[1]], live, draining)
-            if state is None:
-                continue
-            since = movable[place] = self._movable.get(place, now)
-            must = known.state.leader in draining
-            waited = self._balance is not None and now - since >= self._balance
-            if (must or waited) and len(moves) < MOST_MOVES:
-                moves.append(StateChange(place, known, state))
-        self._movable = movable
-        if moves and self.epoch is not None and await self._look_at_brokers():
-            await self._write(moves)
+        if self._moves is None:
+            return
+        changes = await self._moves.due(self._all_places, self._live(), self._operators.draining)
+        if changes and self.epoch is not None and await self._look_at_brokers():
+            await self._write(changes)
+
+    def _planned(self) -> LeaderMoves:
+        if self._moves is None:
+            from logd.broker.replication.control.leader_moves import LeaderMoves  # most have no replicated topics
+
+            self._moves = LeaderMoves(self._clock, self._balance, self._found)
+        return self._moves

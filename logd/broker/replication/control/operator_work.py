@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
-from logd.coord.elections import elect_unclean, initial_state, prefer, reassigned
+from logd.coord.elections import elect_unclean, initial_state, named, prefer, reassigned
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
@@ -122,7 +122,8 @@ class OperatorWork:
                     self._check_live(topic, number, chosen[number].broker)
                     state = elect_unclean(known.state, replicas, live, chosen[number].broker)
             else:
-                state = prefer(known.state, replicas, live, self.draining)
+                preferred = prefer(known.state, replicas, live, self.draining)
+                state = None if preferred is None else named(known.state, preferred.leader)
             if state is not None:
                 state = evolve(state, controller_epoch=epoch.number)
                 changes.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
@@ -207,9 +208,10 @@ class OperatorWork:
             return
         changed, steps = self._next_steps(epoch, topic, entry, left)
         if steps:
-            change = SetData(paths.topic(topic), encode_entry(changed), node_stat.version)
-            checks = [check_identity(topic, entry.uuid), Check(path, stat.version)]
-            await self._tree.multi([*operations, *checks, change, *steps])
+            checks: list[Operation] = [check_identity(topic, entry.uuid), Check(path, stat.version)]
+            if changed != entry:
+                checks.append(SetData(paths.topic(topic), encode_entry(changed), node_stat.version))
+            await self._tree.multi([*operations, *checks, *steps])
 
     async def _replicate(self, epoch: ControllerEpoch, topic: str, entry: TopicEntry, request: Check) -> None:
         """Make a topic replicated as it was read, unless it has changed since."""
@@ -255,6 +257,8 @@ class OperatorWork:
         live, partitions = self._live(), dict(entry.partitions)
         steps: list[Operation] = []
         for number, wanted in sorted(left.items()):
+            if len(steps) >= ADDED_AT_ONCE:
+                break
             known, replicas = self._states.get(topic, number), entry.partitions[number]
             adds = not set(wanted) <= set(replicas)
             if known is None or known.uuid != entry.uuid or (adds and self._under_way >= ADDED_AT_ONCE):
@@ -264,7 +268,13 @@ class OperatorWork:
                 self._under_way += 1
             if step is None:
                 continue
-            partitions[number], state = step
+            new_replicas, state = step
+            if state.leader != known.state.leader:  # its leader is to hand over first, which is a step of its own
+                if known.state.successor == NO_LEADER:
+                    state = evolve(named(known.state, state.leader), controller_epoch=epoch.number)
+                    steps.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
+                continue
+            partitions[number] = new_replicas
             state = evolve(state, controller_epoch=epoch.number)
             steps.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
             self._log.info(
@@ -274,8 +284,6 @@ class OperatorWork:
                 replicas=list(partitions[number]),
                 wanted=list(wanted),
             )
-            if len(steps) >= ADDED_AT_ONCE:
-                break
         return evolve(entry, partitions=partitions), steps
 
 

@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from logd.broker.replication.control.controller import Controller, StateChange
+from logd.broker.replication.control.controller import Controller
 from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
 from logd.coord import paths
+from logd.coord.elections import handed_over
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
@@ -24,9 +26,8 @@ from logd.coord.registries.operator_requests import (
     read_reassignments,
     request_election,
     request_reassignment,
-    set_draining,
 )
-from logd.coord.registries.partition_states import PartitionStates
+from logd.coord.registries.partition_states import PartitionStates, StateChange
 from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, DescribedReplica
@@ -52,6 +53,8 @@ class Member:
     states: PartitionStates = field(init=False)
     controller: Controller = field(init=False)
     entries: ChildCache[TopicEntry] = field(init=False)
+    #: True if it hands no leadership over that it is told to hand over.
+    deaf: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.instance = f"disk-{self.number}"
@@ -70,7 +73,16 @@ class Member:
             OperatorWork(self.tree, self.topics, self.states, self.live, self.survey),
             BALANCE,
         )
-        self.states.changed = self.controller.look_at
+        self.states.changed = self._state_changed
+
+    def _state_changed(self, topic: str, partition: int) -> None:
+        """Hand over at once, as a leader does whose successor has everything."""
+        self.controller.look_at(topic, partition)
+        known = self.states.get(topic, partition)
+        if known is None or known.state.leader != self.number or known.state.successor == NO_LEADER or self.deaf:
+            return
+        changing = self.states.change(topic, partition, known, handed_over(known.state, known.state.successor))
+        Deferred.fromCoroutine(changing).addErrback(lambda _: None)
 
     async def survey(self, topic: str) -> dict[int, list[DescribedReplica]]:
         """Return the logs of the brokers: the lower its number, the more a broker has."""
@@ -292,28 +304,6 @@ class ElectionTests(ControllerTestCase):
         self.outcome(self.tree.delete(paths.BROKER_IDS + "/1"))
         self.pass_time(1)
         self.assertEqual(self.stored().leader, 2)
-
-
-class BalanceTests(ControllerTestCase):
-    """Preferred leaders come back, brokers are drained."""
-
-    def test_a_preferred_leader_comes_back_later(self) -> None:
-        """Not before it has been in sync for a while."""
-        self.write(evolve(self.state(2, (1, 2, 3)), leader_epoch=3))
-        self.pass_time(BALANCE - 2)
-        self.assertEqual(self.stored().leader, 2)
-        self.pass_time(4)
-        self.assertEqual((self.stored().leader, self.stored().leader_epoch), (1, 4))
-
-    def test_a_draining_broker_leads_nothing(self) -> None:
-        """It leads again after it is undrained."""
-        self.assertTrue(self.outcome(set_draining(self.tree, 1, True)))
-        self.assertFalse(self.outcome(set_draining(self.tree, 1, True)))
-        self.pass_time(2)
-        self.assertEqual((self.stored(0).leader, self.stored(1).leader), (2, 2))
-        self.assertTrue(self.outcome(set_draining(self.tree, 1, False)))
-        self.pass_time(BALANCE + 3)
-        self.assertEqual(self.stored(0).leader, 1)
 
 
 class RequestTests(ControllerTestCase):

@@ -14,11 +14,15 @@ from attrs import define, field
 from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
+from logd.coord.registries.operator_requests import RequestedElection
+from logd.leadership import NO_LEADER
 from logd.log.partition import PartitionLog
 from logd.log.producers.states import batches_of
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.tree import MemoryTree
 from tests.simulation.replication.contents import bytes_of
+from tests.simulation.replication.invariants.entries import Entries
+from tests.simulation.replication.invariants.losses import Losses
 from tests.simulation.violation import check
 
 
@@ -42,9 +46,12 @@ class PartitionRecord:
     shown: bytearray = field(factory=bytearray)
     #: The position before which everything was acknowledged with acks=-1.
     acknowledged: int = 0
+    #: The unclean elections, and what they may lose.
+    losses: Losses = field(factory=Losses)
+    #: The state as last seen.
+    state: PartitionState | None = None
     #: The broker that led in each epoch.
     leaders: dict[int, int] = field(factory=dict)
-    epoch: int = -1
     #: The end of each visible batch of an idempotent producer, and the position before which they were looked for.
     batches: dict[tuple[int, int, int], int] = field(factory=dict)
     batches_end: int = 0
@@ -59,17 +66,27 @@ class Checker:
     topic: str
     tree: MemoryTree
     brokers: Sequence[MemoryBroker]
-    #: False for a topic whose messages may be lost: an operator has accepted that, or it is deleted and made again.
-    keeps: bool = True
+    #: False for a topic that is deleted and made again.
+    _kept: bool = True
     #: Returns whether a replica has damage now, which is to be healed: its bytes are compared afterwards.
     is_harmed: Callable[[MemoryBroker, int], bool] = field(default=lambda broker, partition: False, init=False)
     partitions: dict[int, PartitionRecord] = field(factory=dict, init=False)
     uuid: str = field(default="", init=False)
+    entries: Entries = field(factory=Entries, init=False)
+    #: True once an unclean election has taken place: what readers were shown may be lost.
+    _loses: bool = field(default=False, init=False)
+    #: The partitions for which an operator asked for an unclean election, as last seen.
+    _asked: tuple[int, ...] = field(default=(), init=False)
     _seen: dict[tuple[str, int], Seen] = field(factory=dict, init=False)
     #: The end up to which the bytes of a log were compared with what was shown.
     _compared: dict[tuple[str, int], tuple[PartitionLog, int]] = field(factory=dict, init=False)
     _entry: tuple[bytes, dict[int, tuple[int, ...]]] = field(default=(b"", {}), init=False)
     _states: dict[int, tuple[bytes, PartitionState]] = field(factory=dict, init=False)
+
+    @property
+    def keeps(self) -> bool:
+        """False if messages may be lost: after an unclean election, or where the topic is deleted and made again."""
+        return self._kept and not self._loses
 
     # The tree
 
@@ -113,15 +130,16 @@ class Checker:
         self._seen.clear()
         self._compared.clear()
         self._states.clear()
-
-    def accept_losses(self) -> None:
-        """Take what is lost from now on as lost by an operator's will."""
-        self.keeps = False
+        self.entries.forget()
 
     def acknowledge(self, partition: int, end: int) -> None:
         """Note that everything before ``end`` was acknowledged with acks=-1."""
         record = self.record(partition)
-        record.acknowledged = max(record.acknowledged, end)
+        if record.losses.counts_acknowledgements(self._now()):
+            record.acknowledged = max(record.acknowledged, end)
+
+    def _now(self) -> float:
+        return float(self.tree.world_clock.seconds())
 
     # Checks
 
@@ -131,9 +149,8 @@ class Checker:
             state = self.state(partition)
             record = self.record(partition)
             data = self._states[partition][0] if state is not None else b""
-            if state is not None and record.epoch != state.leader_epoch:
-                check(state.leader_epoch > record.epoch, "I6: the leader epoch went back", self.topic, partition, state)
-                record.epoch = state.leader_epoch
+            if state is not None and record.state is not state:
+                self._take_state(partition, record, state)
             if state is not None:
                 outside = state.leader >= 0 and state.leader not in replicas
                 check(not outside, "I8: a broker leads that is no replica", state, replicas)
@@ -144,12 +161,65 @@ class Checker:
                 entry = broker.broker.topics.get(self.topic)
                 if entry is None or entry.uuid != self.uuid:
                     continue  # the log of a topic that had the name before
+                self.entries.look(partition, broker, log, self.is_harmed)
+                if record.losses.epoch >= 0:
+                    record.losses.look(log, self._now())
                 now = Seen(
                     log, log.start, log.flushed_end, log.visible_end, log.replica, data, record.acknowledged
                 )  # fmt: skip
                 if self._seen.get((broker.host, partition)) != now:
                     self._seen[broker.host, partition] = now
                     self._look_at(partition, record, state, broker, log)
+        self._asked = self._elections()
+
+    def _elections(self) -> tuple[int, ...]:
+        """Return the partitions for which an operator asks for an unclean election now."""
+        data = self._node(paths.election(self.topic))
+        asked = None if data is None else RequestedElection.decode(data)
+        return asked.partitions if asked is not None and asked.unclean and asked.uuid == self.uuid else ()
+
+    def _take_state(self, partition: int, record: PartitionRecord, state: PartitionState) -> None:
+        """Check a changed state beside the former one."""
+        former, record.state = record.state, state
+        if former is None or former.leader_epoch == state.leader_epoch:
+            return
+        where = self.topic, partition, former, state
+        check(state.leader_epoch > former.leader_epoch, "I6: the leader epoch went back", *where)
+        if state.unclean_epoch > former.unclean_epoch:
+            self._loses = True
+            leader = self.brokers[state.leader]
+            log = None if leader.store is None else leader.store.log(self.topic, partition)
+            record.losses.elected(state.unclean_epoch, self._now())
+            if log is not None and log.offline is None:
+                record.losses.kept = self._common(record, leader, log, log.flushed_end)
+        if state.leader != NO_LEADER and partition not in self._asked:
+            had_all = former.counts_on(state.leader, state.instances[state.leader])
+            check(had_all, "I8: a broker leads that was no member, and nobody has asked for that", *where)
+
+    def _common(self, record: PartitionRecord, broker: MemoryBroker, log: PartitionLog, end: int) -> int:
+        """Return how much of what was shown is in a log before ``end``, in whole entries."""
+        self.entries.look(log.partition, broker, log, self.is_harmed)
+        end = min(end, len(record.shown))
+        begin = min(log.start, end)
+        found = bytes_of(broker, log, begin, end)
+        if found != record.shown[begin:end]:
+            end = begin + next(at for at, each in enumerate(found) if each != record.shown[begin + at])
+        return self.entries.boundary_before(broker.host, log.partition, end)
+
+    def _begin_again(self, record: PartitionRecord, broker: MemoryBroker, log: PartitionLog, start: int) -> None:
+        """Go on from the log of the first leader after an unclean election, which leads from ``start`` on."""
+        common = self._common(record, broker, log, start)
+        kept = record.losses.kept
+        check(
+            common >= kept, "I1: an unclean election loses what its leader had", broker.host, log.folder, common, kept
+        )
+        del record.shown[common:]
+        record.acknowledged = min(record.acknowledged, common)
+        record.batches = {key: end for key, end in record.batches.items() if end <= common}
+        record.batches_end = min(record.batches_end, common)
+        for each in self.brokers:
+            self._compared.pop((each.host, log.partition), None)
+        record.losses.is_over = True
 
     def _look_at(
         self,
@@ -162,31 +232,35 @@ class Checker:
         where = broker.host, partition, log.start, log.flushed_end, log.visible_end
         record.removed = max(record.removed, log.start)
         check(log.visible_end <= log.flushed_end, "more is visible than flushed", *where)
-        role, shown = log.replica, record.shown
+        role, shown, losses = log.replica, record.shown, record.losses
         number = broker.settings.id
         assert number is not None and broker.store is not None
         leads = isinstance(role, LeaderRole)
         if isinstance(role, LeaderRole):
             leader = record.leaders.setdefault(role.epoch, role.me)
             check(leader == role.me, "I7: two leaders in one epoch", *where, role.epoch, leader)
+            if role.epoch_start is not None and not losses.is_over and role.epoch >= losses.epoch:
+                self._begin_again(record, broker, log, role.epoch_start)
+        if not self._kept or not losses.is_over:
+            return
         counted = state is not None and state.counts_on(number, broker.store.instance)
-        if state is not None and counted and self.keeps:
+        if state is not None and counted:
             known = (*where, record.acknowledged, state)
             check(
                 log.flushed_end >= record.acknowledged,
                 "I1: the leader lacks what was acknowledged" if leads else "I2: a member lacks what was acknowledged",
                 *known,
             )
-        if state is not None and leads and state.leader == number and self.keeps:
+        if state is not None and leads and state.leader == number:
             known = (*where, record.acknowledged, state)
             check(log.flushed_end >= record.acknowledged, "I1: the leader lacks what was acknowledged", *known)
-        if isinstance(role, LeaderRole) and role.epoch_start is not None and self.keeps:
+        if isinstance(role, LeaderRole) and role.epoch_start is not None and role.epoch >= losses.epoch:
             if log.visible_end > len(shown):
                 check(log.start <= len(shown), "I5: messages were removed before they were shown", *where, len(shown))
                 shown += bytes_of(broker, log, len(shown), log.visible_end)
                 self._look_for_batches(record, where)
             self._check_members(state, broker, log, partition)
-        if not self.keeps or self.is_harmed(broker, partition):
+        if self.is_harmed(broker, partition) or self.entries.last_epoch(broker.host, partition) < losses.epoch:
             return
         sure = log.visible_end
         if counted:

@@ -11,8 +11,8 @@ from logd.log.epochs.search import find_epochs
 from logd.log.partition import PartitionLog
 from logd.protocol.checksums import CHECKSUMS
 from logd.testing.memory.broker import MemoryBroker
-from tests.simulation.replication.checker import Checker
 from tests.simulation.replication.contents import bytes_of
+from tests.simulation.replication.invariants.checker import Checker
 from tests.simulation.violation import check
 
 

@@ -1,0 +1,1 @@
+"""The invariants of replication, and the checks of each."""
