@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.replication.follower import FollowerRole
-from logd.broker.replication.giving_way import GivingWay
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
 from logd.coord.elections import handed_over, renounced
@@ -31,6 +30,9 @@ from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 from logd.log.store.truncation import TruncationRefused
+
+if TYPE_CHECKING:
+    from logd.broker.replication.giving_way import GivingWay
 
 #: Seconds before a change of the role that failed is tried again.
 RETRY_SECONDS = 1.0
@@ -59,6 +61,8 @@ class Replica:
 
     def __attrs_post_init__(self) -> None:
         self.log.replica = IdleRole(self.log, self._me)
+        from logd.broker.replication.giving_way import GivingWay  # most brokers have no replicated topics
+
         self._giving_way = GivingWay(self._owner, self._change)
 
     @property

@@ -22,6 +22,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SessionState
+from logd.coord.registries.operator_requests import read_draining
 from logd.coord.registries.topics import ChangeUncertain, change_topic, create_topic, read_topic
 from logd.errors import (
     BrokerStopping,
@@ -135,6 +136,7 @@ class TopicAdministration:
         async with self._reconciler.locks.hold(topic):
             self._check_ready(f"topic {topic!r} cannot be changed", since)
             try:
+                self._placement.draining = await read_draining(self._tree)
                 former, entry = await change_topic(self._tree, topic, change, partial(self._states, topic))
             except CoordinationError as error:
                 self._reconciler.try_again(topic, error)  # the entry may be changed, with only the answer lost
@@ -210,6 +212,8 @@ class TopicAdministration:
             self._check_ready(f"topic {topic!r} cannot be created", since)
             self._claimed[topic] = partitions
             try:
+                if brokers is None:
+                    self._placement.draining = await self._read_draining(topic)
                 copies = replicas or self._settings.replication.default_replicas
                 placed = self._placement.of(partitions, copies) if brokers is None else brokers
                 replicated = any(len(each) > 1 for each in placed.values())
@@ -219,6 +223,12 @@ class TopicAdministration:
                 return await self._make(topic, new)
             finally:
                 del self._claimed[topic]
+
+    async def _read_draining(self, topic: str) -> frozenset[int]:
+        try:
+            return await read_draining(self._tree)
+        except CoordinationError as error:
+            raise CoordinationUnavailable(f"topic {topic!r} cannot be created: {error}") from error
 
     async def _make(self, topic: str, entry: TopicEntry) -> TopicEntry:
         try:

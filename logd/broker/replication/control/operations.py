@@ -127,18 +127,25 @@ class ReplicaOperations:
         }
 
     def plan(
-        self, entry: TopicEntry, brokers: Sequence[int], replicas: int, pending: Mapping[int, tuple[int, ...]]
+        self,
+        entry: TopicEntry,
+        brokers: Sequence[int],
+        replicas: int,
+        pending: Mapping[int, tuple[int, ...]],
+        draining: Collection[int],
     ) -> list[MovedPartition]:
-        """Return what changes if the topic has ``replicas`` (0: as many as now) on these brokers (none: all live ones).
+        """Return what changes if the topic has ``replicas`` (0: as many as now) on these brokers (none: all live ones,
+        without those ``draining`` if there are enough others).
 
         ``pending`` partitions are planned from the replicas that they are to have, and count as changes. Raises
         InvalidRequest if there are not so many brokers.
         """
         live = {*self._live(), self._me}
-        chosen = sorted(set(brokers)) or sorted(live)
-        self._check_brokers(chosen, live)
         partitions = {**entry.partitions, **pending}
         most = replicas or max(map(len, partitions.values()), default=0)
+        others = live.difference(draining)
+        chosen = sorted(set(brokers) or (others if len(others) >= max(most, 1) else live))
+        self._check_brokers(chosen, live)
         if replicas < 0 or most > len(chosen):
             raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
         from logd.broker.replication.control.reassignment_plan import plan_reassignment  # few brokers are ever asked

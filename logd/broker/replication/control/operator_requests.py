@@ -75,7 +75,8 @@ class OperatorRequests:
         pending = await operations.pending_of(request.topic, entry)
         if request.placed:
             return entry, operations.check_placed(entry, request.placed, pending)
-        return entry, operations.plan(entry, request.brokers, request.replicas, pending)
+        draining = await operations.draining()
+        return entry, operations.plan(entry, request.brokers, request.replicas, pending, draining)
 
     def elect(self, request: ElectLeaders) -> Deferred[ElectLeadersResponse]:
         """Ask for elections of a topic's leaders, or withdraw them."""

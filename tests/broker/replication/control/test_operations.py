@@ -190,6 +190,27 @@ class LeaderTests(OperationsTestCase):
         self.cluster.advance(3.0)
         self.assertEqual(self.partition().leader, preferred)
 
+    def test_a_draining_broker_gets_no_partitions(self) -> None:
+        """Unless there are too few others; then it leads none of them."""
+        self.cluster.wait(self.admin.drain(1))
+        self.cluster.wait(self.admin.create("two", 6, replicas=2))
+        self.cluster.wait(self.admin.create("three", 3, replicas=3))
+        self.cluster.wait(self.admin.create("growing", 1, replicas=2))
+        self.cluster.wait(self.admin.alter("growing", partitions=6))
+        self.cluster.advance(1.0)
+        topics = {
+            topic.topic: topic for topic in self.cluster.wait(self.admin.metadata(["two", "three", "growing"])).topics
+        }
+        for name in ("two", "growing"):
+            self.assertEqual({frozenset(each.replicas) for each in topics[name].partitions}, {frozenset((0, 2))})
+        replicas = [each.replicas for each in topics["three"].partitions]
+        self.assertEqual({frozenset(each) for each in replicas}, {frozenset((0, 1, 2))})
+        self.assertNotIn(1, [each[0] for each in replicas])
+        planned = self.cluster.wait(self.admin.reassign("three", replicas=2, plan_only=True))
+        self.assertEqual({frozenset(each.wanted) for each in planned.moved}, {frozenset((0, 2))})
+        planned = self.cluster.wait(self.admin.reassign("three", brokers=(0, 1), replicas=2, plan_only=True))
+        self.assertEqual({frozenset(each.wanted) for each in planned.moved}, {frozenset((0, 1))})
+
     def test_a_broker_that_is_away_can_be_drained_if_it_has_replicas(self) -> None:
         """It leads nothing when it is back. An id that nobody has is a mistake, and is told the ids that there are."""
         away = self.partition().replicas[2]
