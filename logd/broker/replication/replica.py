@@ -385,6 +385,8 @@ class Replica:
         except ValueError:
             self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
         history: EpochHistory = await self._on_thread(lambda: recover_epochs(files, log.snapshot(log.end)))
+        if (known := self._owner.known(log.topic, log.partition)[0]) is not None:  # its mark may be deleted
+            self._highest_epoch = max(self._highest_epoch, known.state.leader_epoch)
         await self._write_history(history)
         return history
 

@@ -37,6 +37,29 @@ class LostEpochsTests(ReplicaTestCase):
         assert isinstance(role, LeaderRole)
         return role.state.version
 
+    def lose_epochs(self, broker: MemoryBroker) -> None:
+        """Damage the epoch file of a broker that does not run, and the copy."""
+        for name in (EPOCHS, EPOCHS_COPY):
+            inode = broker.files._inode(f"/data/t-0/{name}")
+            inode.data[-2] ^= 1
+            inode.sync()
+
+    def test_a_leader_that_is_back_at_once_begins_another_epoch(self) -> None:
+        """It does not know in which epochs it has led: followers may have entries of the last one that it has lost."""
+        leader = self.leader
+        role = self.logs()[leader.host].replica
+        assert isinstance(role, LeaderRole)
+        leader.kill()
+        self.lose_epochs(leader)
+        leader.start()
+        self.cluster.advance(2.0)
+        again = self.logs()[leader.host].replica
+        assert isinstance(again, LeaderRole)
+        self.assertEqual(again.epoch, role.epoch + 1)
+        self.cluster.advance(10.0)
+        self.assertEqual(len(self.in_sync()), 3)
+        self.assertEqual(len(self.contents()), 1)
+
     def test_the_only_other_last_member_begins_again(self) -> None:
         """It does not wait for ever until it does not count: nobody but itself can say that it does not."""
         leader, (other, last) = self.leader, self.followers
@@ -49,10 +72,7 @@ class LostEpochsTests(ReplicaTestCase):
         assert isinstance(role, LeaderRole)
         self.assertEqual(role.state.state.last, (number,))
         before = self.version()
-        for name in (EPOCHS, EPOCHS_COPY):
-            inode = last.files._inode(f"/data/t-0/{name}")
-            inode.data[-2] ^= 1
-            inode.sync()
+        self.lose_epochs(last)
         last.start()
         self.cluster.advance(10.0)
         follower = self.logs()[last.host].replica
