@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.task import deferLater
 from twisted.trial._dist.disttrial import DistTrialRunner
 from twisted.trial.reporter import TreeReporter
 from twisted.trial.runner import TestLoader
@@ -70,6 +71,12 @@ class GroupingRunner(DistTrialRunner):
     """A runner of trial whose processes take whole groups, each the first that is left."""
 
     groups: deque[list[Any]] = field(factory=deque, kw_only=True)
+
+    async def runAsync(self, suite: Any, untilFailure: bool = False) -> Any:  # noqa: N802, N803  # trial's names
+        """Run the suite once the reactor runs: trial would wait for ever if it failed before."""
+        reactor: Any = self._reactor
+        await deferLater(reactor, 0)
+        return await super().runAsync(suite, untilFailure)
 
     async def _driveWorker(self, result: Any, testCases: Any, worker: Any) -> None:  # noqa: N802, N803  # trial's names
         """Let a process run one group after the other."""

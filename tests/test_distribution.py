@@ -87,6 +87,22 @@ class RunTests(SynchronousTestCase):
         self.assertEqual([len(found[name]) for name in ("one", "two")], [1, 1])
         self.assertNotEqual(found["one"], found["two"])
 
+    def test_files_that_are_not_trials_own_end_the_run(self) -> None:
+        """Trial does not remove such a folder, and says so. It fails before its reactor runs, and waited for ever."""
+        folder = Path(self.mktemp()).absolute()
+        (folder / "_trial_temp").mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.distribution", "--jobs", "1", "tests.test_plurals"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("_trial_temp", done.stderr)
+
     def test_a_failure_makes_the_status_1(self) -> None:
         """So does a process that ends in the middle of a test."""
         done, _ = self.run_modules(one="pass", two="self.fail('so be it')")

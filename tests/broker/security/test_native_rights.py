@@ -27,8 +27,8 @@ from logd.protocol.requests.metadata import Metadata, MetadataV1
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import Repair
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetch, ReplicaFetchV1, ReplicaPart, ReplicaProgress
-from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas
-from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, Reassign
+from logd.protocol.requests.replicas.describe_replicas import DescribeReplicas, DescribeReplicasV1
+from logd.protocol.requests.replicas.operations import DrainBroker, ElectLeaders, ElectLeadersV1, Reassign
 from logd.protocol.requests.replicas.replica_read import ReplicaRead, ReplicaReadV1
 from logd.security.access_rules import CLUSTER_NAME, AccessRule, Effect, Operation, ResourceType
 from logd.security.principals import ANONYMOUS
@@ -81,12 +81,15 @@ NEEDS = (
     Need(DescribeLog("t", 0), Operation.DESCRIBE),
     Need(Repair("t", 0), Operation.ALTER),
     Need(DescribeReplicas("t"), Operation.DESCRIBE),
+    Need(DescribeReplicasV1("t"), Operation.DESCRIBE),
     Need(Reassign("t", plan_only=True), Operation.DESCRIBE),
     Need(Reassign("t"), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(Reassign("t", cancel=True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(ElectLeaders("t", unclean=True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(ElectLeadersV1("t", withdraw=True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(DrainBroker(1, True), Operation.ALTER, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(DescribeReplicas(""), Operation.DESCRIBE, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
+    Need(DescribeReplicasV1(""), Operation.DESCRIBE, refused=CLUSTER_REFUSED, kind=ResourceType.CLUSTER),
     Need(PrepareGroup("t"), Operation.READ, refused=GROUP_REFUSED, kind=ResourceType.GROUP),
 )
 #: The requests that anybody may send, each with the reason.
