@@ -192,8 +192,7 @@ def _given_up(state: PartitionState, successors: Collection[int], remembered: bo
     others = tuple(broker for broker in state.in_sync if broker != state.leader)
     in_sync = others if any(broker in others for broker in successors) else tuple(successors)[:1]
     last = {*others, *state.last} - {*in_sync} | ({state.leader} if remembered else set())
-    kept = {broker: uuid for broker, uuid in state.instances.items() if broker in (*in_sync, *last)}
-    return evolve(state, in_sync=in_sync, last=tuple(sorted(last)), instances=kept)
+    return _with_members(state, in_sync, tuple(sorted(last)), state.instances)
 
 
 def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:

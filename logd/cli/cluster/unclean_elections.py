@@ -18,7 +18,7 @@ from logd.leadership import NO_LEADER
 from logd.plurals import counted
 from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
 from logd.protocol.requests.replicas.describe_replicas import OFFLINE, DescribeReplicasResponse
-from logd.protocol.requests.replicas.most_complete import most_complete
+from logd.protocol.requests.replicas.most_complete import by_partition, most_complete
 
 #: Seconds between two looks at the leaders.
 LOOK_SECONDS = 0.1
@@ -64,24 +64,28 @@ def losses(
     partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
 ) -> list[UncleanLoss]:
     """Return what an unclean election of each partition would lose, by the logs of the live brokers."""
-    logs = {broker: answer.replicas for broker, answer in described.items()}
-    found = []
+    logs = {broker: by_partition(answer.replicas) for broker, answer in described.items()}
+    remembered, found = _last_members(described), []
     for each in partitions:
         most = most_complete(each.partition, each.replicas, logs)
-        complete = _complete(each, described)
+        complete = _complete(each, remembered)
         found.append(UncleanLoss(each.partition, most.broker, most.end, most.known_end, complete))
     return found
 
 
-def _complete(partition: PartitionMetadata, described: Mapping[int, DescribeReplicasResponse]) -> tuple[int, ...]:
+def _last_members(described: Mapping[int, DescribeReplicasResponse]) -> dict[int, set[int]]:
+    """Return the remembered last members of each partition that has some."""
+    found: dict[int, set[int]] = {}
+    for answer in described.values():
+        for log in answer.replicas:
+            if log.last:
+                found.setdefault(log.partition, set()).update(log.last)
+    return found
+
+
+def _complete(partition: PartitionMetadata, remembered: Mapping[int, set[int]]) -> tuple[int, ...]:
     """Return the replicas that have everything that readers saw, the in-sync ones first."""
-    last = {
-        broker
-        for answer in described.values()
-        for log in answer.replicas
-        if log.partition == partition.partition
-        for broker in log.last
-    }
+    last = remembered.get(partition.partition, set())
     return (*partition.in_sync, *sorted(last.difference(partition.in_sync)))
 
 
@@ -102,9 +106,9 @@ def explain_offline(
     topic: str, partitions: Sequence[PartitionMetadata], described: Mapping[int, DescribeReplicasResponse]
 ) -> str:
     """Return what the matter is with partitions whose leaders have offline logs, and what an operator can do."""
-    text = ""
+    remembered, text = _last_members(described), ""
     for each in partitions:
-        others = [broker for broker in _complete(each, described) if broker != each.leader]
+        others = [broker for broker in _complete(each, remembered) if broker != each.leader]
         saved = f"{_named(others, 'or')} would lead without a loss" if others else "no other one has all messages"
         text += f"{topic}-{each.partition}: broker {each.leader} leads, and its log is offline; {saved}. "
     leaders = _named(sorted({each.leader for each in partitions}), "and")

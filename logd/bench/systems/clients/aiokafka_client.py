@@ -25,12 +25,16 @@ def consume(address: str, load: Load, option: str, watch: Stopwatch) -> None:
 
 
 async def _produce(address: str, load: Load, watch: Stopwatch) -> None:
-    from aiokafka import AIOKafkaProducer
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     producer = AIOKafkaProducer(bootstrap_servers=address, acks=load.acks)
     await producer.start()
     await producer.send_and_wait(load.topic, bytes(load.size), partition=0)
-    begin = await _await_end(address, load.topic, 1) if load.acks == 0 else 0
+    log, begin = None, 0
+    if load.acks == 0:
+        log = AIOKafkaConsumer(bootstrap_servers=address)  # connected before the time begins
+        await log.start()
+        begin = await _await_end(log, load.topic, 1)
     watch.start()
     held: list[Any] = []
     if load.batch:
@@ -54,9 +58,11 @@ async def _produce(address: str, load: Load, watch: Stopwatch) -> None:
                 await asyncio.gather(*held)
                 held.clear()
     await asyncio.gather(*held)
-    if load.acks == 0:
-        await _await_end(address, load.topic, begin + load.messages)
+    if log is not None:
+        await _await_end(log, load.topic, begin + load.messages)
     watch.stop(load.messages)
+    if log is not None:
+        await log.stop()
     await producer.stop()
 
 
@@ -81,19 +87,16 @@ async def _consume(address: str, load: Load, watch: Stopwatch) -> None:
     await consumer.stop()
 
 
-async def _await_end(address: str, topic: str, least: int) -> int:
+async def _await_end(consumer: Any, topic: str, least: int) -> int:
     """Wait until the log has so many messages, which nobody acknowledges; return its end. Raises LogdError."""
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka import TopicPartition
 
-    consumer = AIOKafkaConsumer(bootstrap_servers=address)
-    await consumer.start()
     partition = TopicPartition(topic, 0)
     deadline = time.monotonic() + STORED_SECONDS
     while (end := (await consumer.end_offsets([partition]))[partition]) < least:
         if time.monotonic() > deadline:
             raise LogdError(f"of {least} messages without acknowledgement only {end} arrived")
         await asyncio.sleep(NAP_SECONDS)
-    await consumer.stop()
     return int(end)
 
 

@@ -167,9 +167,9 @@ class OperatorWork:
                 leaderless[number] = replicas
         if not leaderless:
             return {}
-        from logd.protocol.requests.replicas.most_complete import most_complete  # few elections are unclean
+        from logd.protocol.requests.replicas.most_complete import by_partition, most_complete  # seldom needed
 
-        described = await self._survey(topic)
+        described = {broker: by_partition(logs) for broker, logs in (await self._survey(topic)).items()}
         found = {}
         for number, replicas in leaderless.items():
             wanted = named.get(number, NO_LEADER)

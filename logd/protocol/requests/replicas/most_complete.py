@@ -19,17 +19,22 @@ class MostComplete(NamedTuple):
     known_end: int
 
 
+def by_partition(replicas: Iterable[DescribedReplica]) -> dict[int, DescribedReplica]:
+    """Return the described logs of one broker by partition: a topic may have thousands."""
+    return {each.partition: each for each in replicas}
+
+
 def most_complete(
-    partition: int, replicas: Sequence[int], described: Mapping[int, Iterable[DescribedReplica]]
+    partition: int, replicas: Sequence[int], described: Mapping[int, Mapping[int, DescribedReplica]]
 ) -> MostComplete:
     """Return the replica whose last entry has the highest leader epoch, and of these the one with the longest log.
 
-    ``described`` has what each broker that answers says of its logs of the topic. Of equal replicas the first one in
-    ``replicas`` is chosen. The longest log alone would not do: it may have messages that later leaders took back.
+    ``described`` has what each broker that answers says of its logs of the topic, by partition. Of equal replicas the
+    first one in ``replicas`` is chosen. The longest log alone would not do: it may have messages that later leaders
+    took back.
     """
-    logs = {
-        broker: log for broker in replicas for log in described.get(broker, ()) if log.partition == partition
-    }  # fmt: skip
+    found = ((broker, described.get(broker, {}).get(partition)) for broker in replicas)
+    logs = {broker: log for broker, log in found if log is not None}
     known_end = max((max(log.recorded_end, log.visible_end) for log in logs.values()), default=-1)
     usable = {broker: log for broker, log in logs.items() if log.role not in (NO_LOG, OFFLINE)}
     if not usable:
