@@ -44,6 +44,10 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
         raise ConfigurationError(
             f"broker address {address!r} is neither HOST:PORT nor a Twisted client endpoint string: {error}"
         ) from error
+    except NameError as error:
+        from logd.net.tls import endpoint_problem  # it imports ssl, which most programs do without
+
+        raise ConfigurationError(f"broker address {address!r} cannot be used: {endpoint_problem(error)}") from error
     except Exception as error:  # of files, keys and certificates: Twisted's, and OpenSSL's own
         text = str(error) or type(error).__name__
         raise ConfigurationError(f"broker address {address!r} names a file that cannot be used: {text}") from error

@@ -27,6 +27,7 @@ from logd.errors import (
     MessageTooLarge,
     ProtocolViolation,
 )
+from logd.net import connection
 from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
@@ -335,6 +336,16 @@ class ConnectTests(SynchronousTestCase):
             with self.assertRaises(ConfigurationError) as caught:
                 endpoint_for(reactor, address)
             self.assertIn(repr(address), str(caught.exception))
+
+    def test_tls_without_its_packages_names_the_extra(self) -> None:
+        """Twisted's parser then uses a name that it has not imported."""
+
+        def parse(reactor: object, description: str) -> None:
+            raise NameError("name 'optionsForClientTLS' is not defined", name="optionsForClientTLS")
+
+        self.patch(connection, "clientFromString", parse)
+        with self.assertRaisesRegex(ConfigurationError, r"'tls:h:6667' cannot be used: .*pip install 'logd\[tls\]'"):
+            endpoint_for(MemoryReactorClock(), "tls:h:6667")
 
     def test_files_that_an_endpoint_names_and_that_are_of_no_use_are_told(self) -> None:
         """A file that is missing, one that has no certificate, and no folder of authorities."""
