@@ -135,7 +135,7 @@ class BrokerRegistration:
         """Register, then compare the topics; retry each until it succeeds."""
         while self._registration is None:
             info = self._info(True)
-            registration = keep_registered(self._tree, self._clock, info, self._not_kept)
+            registration = keep_registered(self._tree, self._clock, info, self._not_kept, self._registered_again)
             try:
                 await registration.start()
                 self._registration = registration
@@ -159,6 +159,9 @@ class BrokerRegistration:
             except CoordinationError as error:
                 self._say(error)
                 await sleep(self._clock, RETRY_SECONDS)
+
+    def _registered_again(self) -> None:
+        self._log.info("registered again as broker {id}", id=self._info(False).id)
 
     def _not_kept(self, failure: Failure) -> None:
         if failure.value is not None:

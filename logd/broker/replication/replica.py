@@ -230,11 +230,10 @@ class Replica:
             and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
         ):
             self._log.warn(
-                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                "{topic}-{partition} is copied anew from broker {leader}",
                 topic=log.topic,
                 partition=log.partition,
                 leader=state.leader,
-                reason=log.offline,
             )
             await self._drop(0)
 

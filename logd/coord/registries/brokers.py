@@ -107,11 +107,16 @@ def _address(value: Any) -> tuple[str, int]:
 
 
 def keep_registered(
-    coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
+    coordination: ICoordination,
+    clock: Clock,
+    info: BrokerInfo,
+    failed: Callable[[Failure], None],
+    again: Callable[[], None],
 ) -> KeptEphemeral:
     """Return the broker's ephemeral node, not started yet; it is created again after a lost session.
 
-    A node left by an earlier session of the same instance is taken over. ``failed`` is called with later errors.
+    A node left by an earlier session of the same instance is taken over. ``failed`` is called with later errors,
+    ``again`` each time that the broker is registered again.
     """
 
     def same(data: bytes) -> bool:
@@ -120,7 +125,8 @@ def keep_registered(
         except ValueError:
             return False
 
-    return KeptEphemeral(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
+    path = paths.broker(info.id)
+    return KeptEphemeral(clock, coordination, path, info.encode(), same=same, failed=failed, made_again=again)
 
 
 def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
