@@ -116,8 +116,8 @@ def keep_registered(
     """Return the broker's ephemeral node, not started yet; it is created again after a lost session.
 
     A node left by an earlier session of the same instance at the same address is taken over. At another address it may
-    be of a process that lives, on a copy of the data directory: it is waited for. ``failed`` is called with later errors,
-    ``again`` each time that the broker is registered again.
+    be of a process that lives, on a copy of the data directory: it is waited for. ``failed`` is called with later
+    errors, ``again`` each time that the broker is registered again.
     """
 
     def same(data: bytes) -> bool:
