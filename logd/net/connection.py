@@ -15,7 +15,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
+from logd.errors import (
+    BrokerUnavailable,
+    CannotConnect,
+    ConfigurationError,
+    LogdError,
+    NothingHeard,
+    ProtocolViolation,
+)
 from logd.net.immediate_write import can_write_now, write_now
 from logd.protocol.conversation.client import ClientConversation
 
@@ -76,6 +83,8 @@ class BrokerConnection(Protocol):
         self._watchers: WaitingDeferreds[BaseException] = WaitingDeferreds()
         self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
+        #: True once anything has come.
+        self.heard = False
         self.writable = True
         self._writes_now = False
         self.address = "?"
@@ -219,6 +228,7 @@ class BrokerConnection(Protocol):
         transport.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        self.heard = True
         held, self._held = self._held, [] if self._held is None else self._held
         before, self._after = self._after, {}
         try:
@@ -294,7 +304,8 @@ class BrokerConnection(Protocol):
         if self._lost is not None and isinstance(self._lost.value, ProtocolViolation):
             return self._lost.value
         reason = self._lost.getErrorMessage() if self._lost is not None else "not connected"
-        return BrokerUnavailable(f"the connection to the broker at {self.address} was lost: {reason}")
+        kind = BrokerUnavailable if self.heard else NothingHeard
+        return kind(f"the connection to the broker at {self.address} was lost: {reason}")
 
     def _end(self, reason: Failure) -> None:
         if self._lost is not None:

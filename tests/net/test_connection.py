@@ -25,6 +25,7 @@ from logd.errors import (
     ConfigurationError,
     InvalidRequest,
     MessageTooLarge,
+    NothingHeard,
     ProtocolViolation,
 )
 from logd.net import connection
@@ -95,6 +96,19 @@ class ConversationTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(waiting[3]), OffsetsResponse(0, (7,)))
         self.answer(metadata, MetadataResponse((), ()))
         self.assertEqual(self.successResultOf(waiting[0]), MetadataResponse((), ()))
+
+    def test_a_port_that_answers_nothing_is_told_from_a_lost_broker(self) -> None:
+        """The first may speak another protocol, which the commands say."""
+        waiting = self.client.request(Metadata(None))
+        (request,) = self.sent()
+        self.answer(request, MetadataResponse((), ()))
+        self.successResultOf(waiting)
+        silent = BrokerConnection(1 << 20)
+        silent.makeConnection(StringTransport())
+        for lost, kind in ((self.client, BrokerUnavailable), (silent, NothingHeard)):
+            waiting = lost.request(Metadata(None))
+            lost.connectionLost(Failure(ConnectionDone()))
+            self.assertIs(self.failureResultOf(waiting).type, kind)
 
     def test_bytes_from_a_file_arrive_whole(self) -> None:
         """The broker sends them as a range, in many pieces."""

@@ -5,7 +5,7 @@ client id                  int16 bytes (-1: none) | UTF-8
 ApiVersions (18)           versions 0 to 2: no body
                            from 3 on: 00 | compact str software name | compact str its version | 00
 compact str                varint (bytes + 1) | UTF-8
-first request of ZooKeeper int32 0 | int64 zxid | int32 timeout ms | int64 session | int32 16 | 16 bytes | optional: bool
+first of a ZooKeeper client int32 0 | int64 zxid | int32 timeout ms | int64 session | int32 16 | 16 bytes, optional bool
 """
 
 from __future__ import annotations
