@@ -8,6 +8,7 @@ from typing import Any
 from kafka.protocol.producer import ProduceRequest
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.kafka.fetches.incremental_fetches import LEAST_PARTS
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
 from logd.errors import ProtocolViolation
@@ -170,6 +171,30 @@ class BetweenTurnsTests(KafkaTestCase):
         session.rights_changed()
         self.settle()
         self.assertEqual(len(peer.answers()), 1)
+
+    def test_a_lost_connection_has_no_session(self) -> None:
+        """Wherever a request of a session is at the time: with all partitions, and with some that are new."""
+        log = self.log_of("t", 1)
+        end = log.visible_end
+        parts = [("t", 1, end), *((f"u{number}", 0, 0) for number in range(LEAST_PARTS))]
+        for turns in range(0, 3 * LEAST_PARTS, 7):
+            peer = self.kafka()
+            peer.send(fetch(*parts, epoch=0))
+            self.turns(turns)
+            peer.lose()
+            self.settle()
+            self.assertEqual((self.broker.counters.session_parts, len(log._waiters)), (0, 0), turns)
+        for turns in range(0, 3 * LEAST_PARTS, 7):
+            peer = self.kafka()
+            peer.send(fetch(*parts, epoch=0))
+            self.settle()
+            (answer,) = peer.answers()
+            self.assertGreater(answer.session_id, 0)
+            peer.send(fetch(*(("v", number, 0) for number in range(50)), session=answer.session_id, epoch=1))
+            self.turns(turns)
+            peer.lose()
+            self.settle()
+            self.assertEqual((self.broker.counters.session_parts, len(log._waiters)), (0, 0), turns)
 
     def producing(self, peer: KafkaPeer) -> Any:
         """Return the produce requests of a connection."""

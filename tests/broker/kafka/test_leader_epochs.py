@@ -8,6 +8,7 @@ from uuid import UUID
 from attrs import evolve
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
+from logd.broker.kafka.fetches import incremental_fetches
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.protocol.batch import encode_batch
@@ -15,10 +16,10 @@ from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.broker.kafka.administration.test_reassignments import ReassignmentsTestCase
-from tests.broker.kafka.fetches import parts_of
+from tests.broker.kafka.fetches import fetch, parts_of
 from tests.broker.kafka.test_describing import asked
 
-FENCED, UNKNOWN = 74, 75
+NOT_LEADER, FENCED, UNKNOWN = 6, 74, 75
 
 
 class EpochsTestCase(ReassignmentsTestCase):
@@ -161,6 +162,25 @@ class EpochsInAnswersTests(EpochsTestCase):
             self.assertEqual(codes, [FENCED, 0, UNKNOWN] if not wait_ms else [FENCED, UNKNOWN])
         (part,) = parts_of(self.ask(self.peer, self.fetch(-1)))
         self.assertEqual((part.error_code, _last_epoch(bytes(part.records))), (0, 2))
+
+    def test_a_session_with_another_epoch_is_refused(self) -> None:
+        """As soon as it names the partition; when the leader's epoch changes, the client asks for the leader again."""
+        self.patch(incremental_fetches, "LEAST_PARTS", 1)
+        self.lead_in(2)
+        end = self.log_of("t").end
+        first = self.ask(self.peer, fetch(("t", 0, end), epoch=0, leader_epoch=2))
+        codes = []
+        for epoch, leader_epoch in enumerate((1, 2, 3), 1):
+            request = fetch(("t", 0, end), session=first.session_id, epoch=epoch, leader_epoch=leader_epoch)
+            codes += [part.error_code for part in parts_of(self.ask(self.peer, request))]
+        self.assertEqual(codes, [FENCED, UNKNOWN])
+        self.ask(self.peer, fetch(("t", 0, end), session=first.session_id, epoch=4, leader_epoch=2))
+        self.peer.send(fetch(session=first.session_id, epoch=5, wait_ms=60_000))
+        self.lead_in(3)
+        (answer,) = self.peer.answers()
+        self.assertEqual([part.error_code for part in parts_of(answer)], [NOT_LEADER])
+        (part,) = parts_of(self.ask(self.peer, fetch(session=first.session_id, epoch=6, wait_ms=500)))
+        self.assertEqual(part.error_code, FENCED)
 
 
 def _last_epoch(records: bytes) -> int:
