@@ -30,7 +30,7 @@ from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart
 from logd.protocol.requests.fields import size_of
 
 #: A client with fewer partitions has no session: it costs about as little to name them all in each request.
-LEAST_PARTS = 100
+LEAST_PARTS = 20
 _LAST_EPOCH = (1 << 31) - 1
 
 Partition = tuple[str, int]
