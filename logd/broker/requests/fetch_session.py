@@ -47,10 +47,10 @@ class WatchedPart:
     start: Start = field(default=0, init=False)
     max_bytes: int = field(default=0, init=False)
     at_once: bool = field(default=False, init=False)
-    #: Whether the next answer carries the part even if it has no bytes.
+    #: True if the next answer carries the part even if it has no bytes.
     even_empty: bool = field(default=False, init=False)
     armed: bool = field(default=False, init=False)
-    #: The number of times that it was armed, which tells searches that came too late.
+    #: The number of times that it was armed or refused, which tells searches that came too late.
     arming: int = field(default=0, init=False)
     #: The bytes that count for the answer, and whether it has to be answered now, while it is among the ready parts.
     there: int = field(default=0, init=False)
@@ -67,6 +67,15 @@ class WatchedPart:
     def disarm(self) -> None:
         """Wait no more."""
         self.armed = False
+        self._stop_waiting()
+
+    def refuse(self, refusal: WireError) -> None:
+        """Have the part answered with the refusal, whatever becomes of its log, or of a search that is under way."""
+        self._stop_waiting()
+        self.start = refusal
+        self.arming += 1
+
+    def _stop_waiting(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
             wait.cancel()
@@ -185,9 +194,9 @@ class FetchSession:
     ) -> list[SessionPart] | Deferred[list[SessionPart]]:
         """Return the parts that have something, or a Deferred of them that fires in ``max_wait_ms`` at the latest.
 
-        It fires as soon as they have ``min_bytes`` together, or one has to be answered now: it has an error, the end of
-        a closed segment, or was armed ``at_once``. ``room`` bounds the bytes behind the first part that has some. Never
-        fires after ``cancel``.
+        It fires as soon as they have ``min_bytes`` together, or are as many as an answer holds, or one has to be
+        answered now: it has an error, the end of a closed segment, or was armed ``at_once``. ``room`` bounds the bytes
+        behind the first part that has some. Never fires after ``cancel``.
         """
         if self._waiting is not None:
             self.finish()
@@ -214,7 +223,8 @@ class FetchSession:
             if part.armed:
                 refusal = self._rights.topic_refusal(Operation.READ, part.topic)
                 if refusal is not None:
-                    part.start = refusal
+                    self._to_search.pop(part, None)
+                    part.refuse(refusal)
                     self._look(part)
 
     def cancel(self) -> None:
@@ -292,7 +302,8 @@ class FetchSession:
             part.there, part.urgent = 0, False
 
     def _is_enough(self, waiting: WaitingRequest) -> bool:
-        return self._urgent > 0 or self._total >= waiting.min_bytes
+        # Those that an answer has no place for would wait for their bytes once more, and again for each further answer.
+        return self._urgent > 0 or self._total >= waiting.min_bytes or len(self._ready) + len(self._empty) >= TURN_PARTS
 
     def _take(self, max_bytes: int, room: int) -> list[SessionPart]:
         """Take the ready parts, as many as an answer may hold."""
@@ -304,7 +315,7 @@ class FetchSession:
             answer = self._read(part, budget)
             room -= size_of(answer.message_set)
             if answer.message_set:
-                budget = min(budget - size_of(answer.message_set), room)
+                budget = max(min(budget - size_of(answer.message_set), room), 0)
             parts.append(answer)
             self._disarm(part)
         for part in tuple(islice(self._empty, TURN_PARTS - len(parts))):
