@@ -79,7 +79,8 @@ class KafkaFetching:
         So it is with those of many parts, which take memory. ``resume()`` is called then.
         """
         last = self._last
-        if len(request.parts) <= PIECE_PARTS or last is None or last.closed:
+        named = len(request.parts) + len(request.forgotten)
+        if named <= PIECE_PARTS or last is None or last.closed:
             return False
         last.wait().addCallback(lambda _: self._broker.resting.rest()).addCallback(lambda _: resume())
         return True

@@ -9,6 +9,7 @@ from kafka.protocol.producer import ProduceRequest
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.kafka.fetches.incremental_fetches import LEAST_PARTS
+from logd.broker.kafka.fetches.large_fetch import PIECE_PARTS
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
 from logd.errors import ProtocolViolation
@@ -216,6 +217,18 @@ class LargeFetchTests(KafkaTestCase):
         peer.transport.taking = True
         self.settle()
         self.assertEqual(len(peer.answers()), 2)
+
+    def test_many_forgotten_partitions(self) -> None:
+        """The names of those of one request are in memory at a time, as of those to read."""
+        self.create("t")
+        peer, before = self.kafka(), self.broker.counters.requests
+        gone = [("t", number) for number in range(PIECE_PARTS + 1)]
+        peer.send(fetch(("t", 0, 0), wait_ms=500), *(fetch(session=5, epoch=1, forgotten=gone) for _ in range(3)))
+        self.settle()
+        self.assertEqual(self.broker.counters.requests - before, 1)
+        self.clock.advance(0.5)
+        self.settle()
+        self.assertEqual(len(peer.answers()), 4)
 
 
 class BoundTests(SynchronousTestCase):

@@ -78,7 +78,7 @@ class SessionTestCase(KafkaTestCase):
 
 
 class ChangesTests(SessionTestCase):
-    """What requests and answers name."""
+    """The partitions that requests and answers name."""
 
     def test_only_what_has_arrived_is_answered(self) -> None:
         """The client names the partition once it goes on, and no other one ever."""
@@ -149,7 +149,14 @@ class ChangesTests(SessionTestCase):
                 {key: answer[0] for key, answer in self.go_on(("unknown", 0, 0), ("t", 5, 1000), wait_ms=500).items()},
                 {("unknown", 0): 3, ("t", 5): 1},
             )
-        self.assertEqual(self.go_on(("t", 5, 0), forgotten=[("unknown", 0)]), {})
+        self.assertEqual(self.go_on(("t", 5, 0), forgotten=[("unknown", 0)]), {("t", 5): (0, [], 0)})
+
+    def test_an_error_that_is_over(self) -> None:
+        """The client learns it from the next answer, even if there are no messages, and once."""
+        self.assertEqual(list(self.go_on(("more", 0, 0))), [("more", 0)])
+        self.create("more")
+        self.assertEqual(self.go_on(), {("more", 0): (0, [], 0)})
+        self.assertEqual(self.go_on(), {})
 
     def test_a_deleted_topic(self) -> None:
         """A waiting request is answered with the error of its partition."""
@@ -240,6 +247,12 @@ class LifeTests(SessionTestCase):
         self.assertEqual(self.refused(self.next()), error_codes.FETCH_SESSION_ID_NOT_FOUND)
         self.assertEqual(self.broker.counters.session_parts, 0)
 
+    def test_a_client_that_closes(self) -> None:
+        """It names no partition, and does not wait for the answer for long: there is one at once."""
+        response = self.ask(self.peer, fetch(session=self.session, epoch=-1, wait_ms=500))
+        self.assertEqual((response.error_code, response.session_id, response.responses), (0, 0, []))
+        self.assertEqual(self.broker.counters.session_parts, 0)
+
     def test_the_partitions_of_all_sessions_are_bounded(self) -> None:
         """Beyond the bound there is no new session, and one that grows beyond it is over."""
         self.patch(waiting_limits, "MOST_IN_ALL", LEAST_PARTS + 1)
@@ -258,6 +271,14 @@ class LifeTests(SessionTestCase):
         self.assertEqual(refused, error_codes.FETCH_SESSION_ID_NOT_FOUND)
         self.patch(incremental_fetches, "MOST_PARTS", LEAST_PARTS - 1)
         self.assertEqual(self.begin(self.kafka()), 0)
+
+    def test_names_that_no_topic_has(self) -> None:
+        """They would take memory for as long as the connection lasts."""
+        longest = "n" * 249
+        self.assertEqual(self.go_on((longest, 0, 0))[longest, 0][0], error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        refused = self.refused(self.next((longest + "n", 0, 0)))
+        self.assertEqual(refused, error_codes.FETCH_SESSION_ID_NOT_FOUND)
+        self.assertEqual(self.broker.counters.session_parts, 0)
 
     def test_a_lost_connection(self) -> None:
         """Nothing is left of a request that waits."""
@@ -287,7 +308,7 @@ class RandomTests(SessionTestCase):
     """A client that reads, pauses and goes back as it likes."""
 
     def test_every_message_comes(self) -> None:
-        """What it keeps is what was produced, in order, whatever it forgets meanwhile."""
+        """It keeps all that was produced, in order, whatever it forgets meanwhile."""
         for seed in range(20):
             self.walk(Random(seed))
             self.assertEqual(self.go_on(forgotten=[("more", 0)]), {})

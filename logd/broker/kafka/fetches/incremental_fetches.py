@@ -31,6 +31,8 @@ from logd.protocol.requests.fields import size_of
 
 #: A client with fewer partitions has no session: it costs about as little to name them all in each request.
 LEAST_PARTS = 20
+#: Kafka's topics have no longer names. A name is kept for as long as the session, also where there is no such topic.
+LONGEST_NAME = 249
 _LAST_EPOCH = (1 << 31) - 1
 
 Partition = tuple[str, int]
@@ -45,7 +47,7 @@ class SessionRefused(Exception):
         self.code = code
 
 
-class Found(NamedTuple):
+class FoundParts(NamedTuple):
     """The partitions that an answer carries: as they were asked for, and what there is, in the same order."""
 
     asked: list[KafkaFetchPart]
@@ -75,6 +77,8 @@ class IncrementalFetches:
     _last_number: int = field(default=0, init=False)
     #: The partitions that the next request has armed, whether it names them or not.
     _to_arm: dict[int, None] = field(factory=dict, init=False)
+    #: The partitions whose end the client has not learnt, or not since their last error.
+    _untold: set[int] = field(factory=set, init=False)
     _lost: bool = field(default=False, init=False)
 
     async def begin(self, parts: tuple[KafkaFetchPart, ...], turns: FairTurns) -> int:
@@ -88,13 +92,14 @@ class IncrementalFetches:
             self.end()
         if not self._asked:
             return 0
+        self._untold.clear()  # the answer tells the ends of all
         broker = self._broker
         logs = ConsumedLogs(broker.store, broker.topics, broker.counters.latencies.delivered)
         self._session = FetchSession(logs, broker.clock, broker.threads, broker.large_fetches, self._rights)
         self.id, self._epoch = self._work.next_session_id(), 1
         return self.id
 
-    async def fetch(self, request: KafkaFetch, turns: FairTurns) -> Found:
+    async def fetch(self, request: KafkaFetch, turns: FairTurns) -> FoundParts:
         """Return what there is for a request of the session: each range has to be closed.
 
         The session is over if that leaves it without any partition. Raises SessionRefused.
@@ -111,7 +116,7 @@ class IncrementalFetches:
             self.end()
             raise
         if self._session is not session:
-            return Found([], [])
+            return FoundParts([], [])
         broker = self._broker
         broker.counters.fetch_requests += 1
         most = broker.settings.fetch_max_bytes
@@ -123,7 +128,7 @@ class IncrementalFetches:
         )
         parts = await answer if isinstance(answer, Deferred) else answer
         broker.counters.bytes_out += sum([size_of(part.message_set) for part in parts])
-        return Found([self._asked[part.number] for part in parts], [self._found(part) for part in parts])
+        return FoundParts([self._asked[part.number] for part in parts], [self._found(part) for part in parts])
 
     def finish(self) -> None:
         """Answer the request that waits with what there is."""
@@ -150,18 +155,22 @@ class IncrementalFetches:
         self._asked.clear()
         self._numbers.clear()
         self._to_arm.clear()
+        self._untold.clear()
 
     async def _change(self, session: FetchSession, request: KafkaFetch, turns: FairTurns) -> None:
         """Change the partitions of the session as a request says, and arm those that are to be answered again."""
-        new = await self._take(request.parts, turns)
-        if self._lost:
-            return
+        await self._take(request.parts, turns)
         for key in request.forgotten:
+            if turns.over:
+                await turns.rest()
+            if self._lost:
+                return
             number = self._numbers.pop(key, None)
             if number is not None:
                 session.forget(number)
                 del self._asked[number]
                 self._to_arm.pop(number, None)
+                self._untold.discard(number)
                 self._broker.counters.session_parts -= 1
         if not self._asked:
             self.end()
@@ -170,17 +179,16 @@ class IncrementalFetches:
             del self._to_arm[number]
             topic, partition, leader_epoch, offset, max_bytes, exact = self._wanted(self._asked[number])
             session.watch(number, topic, partition, leader_epoch)
-            # A client learns the end of a partition that is new from the first answer, whatever is in it.
-            session.arm(number, offset, max_bytes, exact=exact, at_once=False, even_empty=number in new)
+            session.arm(number, offset, max_bytes, exact=exact, at_once=False, even_empty=number in self._untold)
             if turns.over:
                 await turns.rest()
 
-    async def _take(self, parts: tuple[KafkaFetchPart, ...], turns: FairTurns) -> set[int]:
-        """Note partitions as they are asked for, to be armed; return the numbers of those that are new.
+    async def _take(self, parts: tuple[KafkaFetchPart, ...], turns: FairTurns) -> None:
+        """Note partitions as they are asked for, to be armed.
 
-        Raises SessionRefused if there are too many.
+        Raises SessionRefused if there are too many, or one has a name that no topic has.
         """
-        counters, new = self._broker.counters, set()
+        counters = self._broker.counters
         for part in parts:
             if turns.over:
                 await turns.rest()
@@ -190,19 +198,22 @@ class IncrementalFetches:
             number = self._numbers.get(key)
             if number is None:
                 there = len(self._asked)
-                if there == MOST_PARTS or not may_wait(counters, there, 1):
+                if there == MOST_PARTS or len(part.topic) > LONGEST_NAME or not may_wait(counters, there, 1):
                     raise SessionRefused(FETCH_SESSION_ID_NOT_FOUND)
                 self._last_number = number = self._last_number + 1
                 self._numbers[key] = number
                 counters.session_parts += 1
-                new.add(number)
+                self._untold.add(number)
             self._asked[number] = part
             self._to_arm.pop(number, None)
             self._to_arm[number] = None
-        return new
 
     def _found(self, part: SessionPart) -> FetchedPart:
         number, *found = part
         asked = self._asked[number]
         self._to_arm[number] = None
+        if part.error:
+            self._untold.add(number)
+        else:
+            self._untold.discard(number)
         return FetchedPart(asked.topic, asked.partition, *found)
