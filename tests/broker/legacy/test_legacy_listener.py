@@ -51,9 +51,13 @@ class LegacyListenerTests(BrokerTestCase):
         return peer
 
     def registered(self) -> dict[str, bytes]:
-        """Return the nodes of the registry, with their values."""
+        """Return the nodes of the registry after a look at the topics, with their values."""
         self.clock.advance(LOOK_SECONDS)
         self.settle()
+        return self.nodes()
+
+    def nodes(self) -> dict[str, bytes]:
+        """Return the nodes of the registry as they are now, with their values."""
         nodes = self.tree.tree.nodes
         return {path: bytes(node.data) for path, node in nodes.items() if path.startswith(NODE) and node.data}
 
@@ -125,6 +129,11 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual(self.registered()[f"{NODE}/brokers/topics/t/0"], b"3")
         self.broker.topics.hide("t")
         self.assertEqual(list(self.registered()), [f"{NODE}/brokers/ids/0"])
+
+    def test_the_broker_is_registered_once_it_takes_requests(self) -> None:
+        """A producer of 0.7 that finds neither the broker nor the node of the registry gives up."""
+        self.assertTrue(self.broker.ready)
+        self.assertIn(f"{NODE}/brokers/ids/0", self.nodes())
 
     def test_replicated_topics_are_left_out(self) -> None:
         """The broker that leads may change, and the numbers of 0.7 are one broker's: refused, not lost."""
