@@ -109,6 +109,36 @@ class ManySendsTests(ProducerTestCase):
             self.assertTrue(producer.publish("t", b"%d" % number))
         self.assertTrue(producer.has_room)
 
+    def test_a_publisher_is_told_of_too_many_sends(self) -> None:
+        """``publish`` and ``has_room`` agree, whichever way a message takes; what lingers waits for ``ready``."""
+        self.broker.add("u")
+        ways: tuple[dict[str, Any], ...] = ({}, {"key": b"k"}, {"timestamp": 5}, {"partition": 0}, {"topic": "u"})
+        for way in ways:
+            for settings in ({"linger": 600.0}, {"acks": 0, "linger": 600.0}):
+                message: dict[str, Any] = {"topic": "t", "payload": b"message", **way}
+                producer = self.known(**settings)
+                producer.publish(**message)
+                self.result(producer.flush())
+                self.assertTrue(producer.publish(**message))
+                sending = []
+                while producer.has_room:
+                    sending.append(producer.send("t", b"sent"))
+                before = len(self.broker.requests)
+                for _ in range(3):
+                    self.assertFalse(producer.publish(**message), (way, settings))
+                    self.assertFalse(producer.has_room)
+                self.run_for(0.3)
+                self.assertEqual(len(self.broker.requests), before)
+                waiting = producer.ready()
+                self.assertNoResult(waiting)
+                self.run_for(0.3)
+                self.successResultOf(waiting)
+                self.assertTrue(producer.publish(**message))
+                self.assertTrue(producer.has_room)
+                for each in sending:
+                    self.successResultOf(each)
+                producer.close()
+
 
 @define(eq=False)
 class StubConnection:
