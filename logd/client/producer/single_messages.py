@@ -65,7 +65,7 @@ class SingleMessages:
                 self._router.forms.check(topic, (record,))
             except InvalidMessage as error:
                 return fail(error)
-        if self._fast_path is not None:
+        if self._fast_path is not None and topic not in self._router.unknown:
             sent = self._fast_path.send(topic, record, partition, key)
             if sent is not None:
                 return succeed(sent)
@@ -98,7 +98,8 @@ class SingleMessages:
                 self._unfinished.failed(topic, 1, error)
                 return self.has_room
         size = self._size(topic, record)
-        if self._fast_path is not None and self._fast_path.send(topic, record, partition, key) is not None:
+        fast_path = self._fast_path if topic not in self._router.unknown else None
+        if fast_path is not None and fast_path.send(topic, record, partition, key) is not None:
             return self.has_room
         pool = self._pool
         if pool.used + pool.behind >= MOST_BUFFERS * pool.limit:
