@@ -41,8 +41,11 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
     try:
         endpoint: IStreamClientEndpoint = clientFromString(reactor, address)
     except (ValueError, TypeError, KeyError) as error:
+        # A TypeError has the name of a function of Twisted's, which says less.
+        reason = "its parts are not those of this kind" if isinstance(error, TypeError) else str(error)
         raise ConfigurationError(
-            f"broker address {address!r} is neither HOST:PORT nor a Twisted client endpoint string: {error}"
+            f"broker address {address!r} is neither HOST:PORT nor the description of a Twisted client endpoint "
+            f"({reason}); allowed is for example logs.example.org:6667, or tls:logs.example.org:6668"
         ) from error
     except Exception as error:  # of files, keys and certificates: Twisted's, and OpenSSL's own
         text = str(error) or type(error).__name__
