@@ -215,8 +215,8 @@ def makeService(options: RegistryOptions) -> IService:  # noqa: N802  # twistd c
     from twisted.internet import reactor
 
     from logd.broker.listening.ports import check_open
-    from logd.net.client_certificates import asking
     from logd.net.monotonic import use_monotonic_time
+    from logd.net.server_tls import reactor_for_listeners
     from logd.schema_registry.registry import OpenedRegistry
     from logd.web.service import PagesService
 
@@ -226,7 +226,7 @@ def makeService(options: RegistryOptions) -> IService:  # noqa: N802  # twistd c
     services = MultiService()
     required = security.security_client_certificates == "required"
     pages = PagesService(
-        asking(reactor, security.security_client_authorities, required),
+        reactor_for_listeners(reactor, security.security_client_authorities, required),
         options["listen"],
         tree.health,
         CollectorRegistry(),

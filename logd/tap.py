@@ -206,7 +206,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     if settings.http is not None:
         from logd.broker.listening.ports import check_open
         from logd.console_tap import console
-        from logd.net.client_certificates import asking
+        from logd.net.server_tls import reactor_for_listeners
         from logd.schema_registry.registry import OpenedRegistry
         from logd.web.service import PagesService
 
@@ -216,7 +216,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         security = settings.security
         required = security.security_client_certificates == "required"
         pages = PagesService(
-            asking(reactor, security.security_client_authorities, required),
+            reactor_for_listeners(reactor, security.security_client_authorities, required),
             settings.http,
             broker.health,
             broker.registry,

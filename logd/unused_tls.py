@@ -20,6 +20,9 @@ _PLAIN = ("tcp:", "unix:")
 #: has to do with TLS or may name a file with endpoints.
 _DOUBTFUL = re.compile(r"(?:^|[=,\s])(?!tcp:|unix:)[a-z][\w.-]*:(?!\d)|tls|ssl|config", re.IGNORECASE)
 
+#: A setting or option of an endpoint to listen on that is not plain, with its value; a port may follow a plugin's name.
+_LISTENING = re.compile(r"(?:listen|http)=(?!tcp:|unix:)", re.IGNORECASE)
+
 
 def leave_tls_out(endpoints: Iterable[str]) -> None:
     """Import Twisted's TCP without pyOpenSSL and cryptography, unless one of ``endpoints`` may need them.
@@ -34,7 +37,12 @@ def leave_tls_out(endpoints: Iterable[str]) -> None:
 
 def may_need_tls(words: Iterable[str]) -> bool:
     """Return whether one of the words of a command line, or of variables, may name an endpoint that is not plain."""
-    return any(_DOUBTFUL.search(word) for word in words)
+    before = ""
+    for word in words:
+        if _DOUBTFUL.search(word) or _LISTENING.search(f"{before}={word}"):
+            return True
+        before = word
+    return False
 
 
 @contextmanager

@@ -105,8 +105,8 @@ class AsyncioProducer:
     ) -> bool:
         """Publish one message without making a future, which is the cheapest way.
 
-        Arguments and errors are those of ``Producer.publish``. The message is taken in either case: True means that the
-        buffer takes another one, False that it is full now: then ``await producer.ready()`` before the next message.
+        Arguments and errors are those of ``Producer.publish``. The message is taken in either case: True means that
+        there is room for another one, False that there is none now: then ``await producer.ready()`` before the next.
         Messages that cannot be delivered are reported to ``on_error``, and by the next ``flush``.
         """
         if _get_running_loop() is not self._loop:

@@ -167,6 +167,8 @@ class BrokerAssembly:
         assert self._security is not None
         self._security.start()
         self.resources.tree.connect()
+        if self._legacy is not None:  # a producer of 0.7 that comes before the loop's first look would give up
+            self._look_after(self._legacy.look)
         self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
         watch = FileWatch(self.resources.files, self.resources.read_threads, store.logs)
         for work, milliseconds in (

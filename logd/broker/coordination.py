@@ -27,6 +27,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
 from logd.log.disk.names import COORDINATION, join
+from logd.net.server_tls import reactor_for_listeners
 from logd.net.threads import DiskThreads
 
 #: Two threads, so that a snapshot does not hold up a sync.
@@ -89,7 +90,8 @@ class BrokerCoordination:
         self._server = CoordinationServer(self._reactor, folder, self._files, self._threads, bounds, wall=time.time)
         self._server.start_when_sound()
         outcome: list[Any] = []
-        serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)
+        endpoint = serverFromString(reactor_for_listeners(self._reactor), settings.zookeeper_listen)
+        endpoint.listen(self._server.factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
                 f"cannot serve the coordination tree at {settings.zookeeper_listen!r}: "

@@ -83,6 +83,17 @@ def split_endpoint(description: str) -> list[str]:
     return parts
 
 
+def kind_hint(address: Address) -> str:
+    """Return what may have been meant by a host that is called as a kind of endpoint; empty for any other address.
+
+    ``tcp:6667`` describes where a broker listens, and to a client it is a host and a port.
+    """
+    if isinstance(address, str) or address[0].lower() not in _HOST_PORT_KINDS:
+        return ""
+    host, port = address
+    return f"{host!r} was taken for the name of a host; an endpoint of that kind is {host.lower()}:HOST:{port}"
+
+
 def name_of(address: Address) -> str:
     """Return the address as text for messages to people."""
     if isinstance(address, str):

@@ -184,7 +184,7 @@ def _examine_options(data: str, mount: Mount) -> Iterator[Observation]:
 def examine_room(data: str, room: Room, logs: StoredLogs, settings: BrokerSettings | None) -> Iterator[Observation]:
     """Compare the room with what is stored, and with what retention will let the logs grow to."""
     share = room.free / room.total if room.total else 1.0
-    shown = f"{_size(room.free)} of {_size(room.total)} are free, {_size(logs.bytes)} are logs"
+    shown = f"{shown_size(room.free)} of {shown_size(room.total)} are free, {shown_size(logs.bytes)} are logs"
     remedy = "make room: lower retention.ms or retention.bytes of topics, delete topics, or give the disk more space"
     if share < _LITTLE:
         level = Level.PROBLEM if share < _VERY_LITTLE else Level.WARNING
@@ -213,7 +213,7 @@ def _examine_growth(data: str, room: Room, logs: StoredLogs, settings: BrokerSet
             Level.WARNING,
             data,
             f"retention.bytes = {log.retention_bytes:,} lets {logs.partitions:,} partitions grow to "
-            f"{_size(log.retention_bytes * logs.partitions)}, and there is room for {_size(capacity)}",
+            f"{shown_size(log.retention_bytes * logs.partitions)}, and there is room for {shown_size(capacity)}",
             f"lower retention.bytes to {capacity // logs.partitions * 8 // 10:,} or less",
         )
     elif kept is None and log.retention_bytes == -1:
@@ -232,12 +232,13 @@ def _examine_growth(data: str, room: Room, logs: StoredLogs, settings: BrokerSet
                 Level.WARNING,
                 data,
                 f"at the rate of the last {logs.age / _DAY:.1f} days, retention.ms = {log.retention_ms:,} keeps "
-                f"{_size(expected)}, and there is room for {_size(capacity)}",
+                f"{shown_size(expected)}, and there is room for {shown_size(capacity)}",
                 f"lower retention.ms to {int(capacity * 0.8 / logs.bytes * logs.age * 1000):,}, or add space",
             )
 
 
-def _size(count: int) -> str:
+def shown_size(count: int) -> str:
+    """Return bytes for people to read, such as ``1.5 GiB``."""
     number = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:

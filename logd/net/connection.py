@@ -48,8 +48,11 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
     try:
         endpoint: IStreamClientEndpoint = clientFromString(reactor, address)
     except (ValueError, TypeError, KeyError) as error:
+        # A TypeError has the name of a function of Twisted's, which says less.
+        reason = "its parts are not those of this kind" if isinstance(error, TypeError) else str(error)
         raise ConfigurationError(
-            f"broker address {address!r} is neither HOST:PORT nor a Twisted client endpoint string: {error}"
+            f"broker address {address!r} is neither HOST:PORT nor the description of a Twisted client endpoint "
+            f"({reason}); allowed is for example logs.example.org:6667, or tls:logs.example.org:6668"
         ) from error
     except NameError as error:
         from logd.net.tls import endpoint_problem  # it imports ssl, which most programs do without

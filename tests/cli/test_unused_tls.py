@@ -36,6 +36,18 @@ class WordsTests(SynchronousTestCase):
         ):
             self.assertTrue(may_need_tls(["produce", word]), word)
 
+    def test_a_port_behind_a_name_is_an_endpoint_where_one_is_listened_on(self) -> None:
+        """Of a plugin of Twisted's, which may need TLS; elsewhere it is a host and a port."""
+        for words in (
+            ("--listen", "foo:443"),
+            ("--listen=foo:443",),
+            ("--set", "http=foo:443"),
+            ("-s", "kafka.listen=a:1"),
+        ):
+            self.assertTrue(may_need_tls(["zookeeper", *words]), words)
+        for words in (("--listen", "tcp:0"), ("--http=unix:/x",), ("--broker", "foo:443"), ("--zookeeper=foo:443",)):
+            self.assertFalse(may_need_tls(["zookeeper", *words]), words)
+
 
 class CommandTests(SynchronousTestCase):
     """Real processes."""

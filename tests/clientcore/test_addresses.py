@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.clientcore.addresses import discovered, name_of, parse_brokers
+from logd.clientcore.addresses import discovered, kind_hint, name_of, parse_brokers
 from logd.errors import ConfigurationError
 
 
@@ -20,6 +20,13 @@ class ParseBrokersTests(SynchronousTestCase):
         self.assertEqual(
             parse_brokers(["tls:h:6668", "unix:/run/x", ("h", 1)]), ("tls:h:6668", "unix:/run/x", ("h", 1))
         )
+
+    def test_a_host_may_be_called_as_a_kind_of_endpoint(self) -> None:
+        """With a port alone behind it, it is a host; what may have been meant is said where nothing answers there."""
+        self.assertEqual(parse_brokers("foo:443,tls:6668,unix:1"), (("foo", 443), ("tls", 6668), ("unix", 1)))
+        self.assertIn("tls:HOST:6668", kind_hint(("tls", 6668)))
+        for other in (("foo", 443), ("tls.example.org", 6668), "tls:h:6668"):
+            self.assertEqual(kind_hint(other), "")
 
     def test_a_wrong_address_is_refused_with_the_forms(self) -> None:
         """The error says which forms are allowed, for text that is neither an address nor a description."""

@@ -346,10 +346,14 @@ class ConnectTests(SynchronousTestCase):
         reactor = MemoryReactorClock()
         for address in ("localhost:1", "[::1]:65535", "tcp:localhost:6667", "tcp:host=localhost:port=1", ("::1", 5)):
             self.assertTrue(IStreamClientEndpoint.providedBy(endpoint_for(reactor, address)), address)
-        for address in ("localhost:0", "localhost:65536", ":6667", "localhost", "nothing:x:y", "", "localhost:port"):
+        wrong = ("localhost", "nothing:x:y", "", "localhost:port", "tls:localhost", "tcp:h:1:more=x", "tcp:h:port")
+        for address in ("localhost:0", "localhost:65536", ":6667", *wrong):
             with self.assertRaises(ConfigurationError) as caught:
                 endpoint_for(reactor, address)
             self.assertIn(repr(address), str(caught.exception))
+            self.assertNotIn("_parse", str(caught.exception))  # the name of a function of Twisted's
+            if address in wrong:
+                self.assertIn("tls:logs.example.org:6668", str(caught.exception))
 
     def test_tls_without_its_packages_names_the_extra(self) -> None:
         """Twisted's parser then uses a name that it has not imported."""

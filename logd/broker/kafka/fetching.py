@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.fetches.answer_pieces import AnswerEnd
+from logd.broker.kafka.fetches.incremental_fetches import IncrementalFetches, SessionRefused
 from logd.broker.kafka.fetches.large_fetch import PIECE_PARTS, LargeFetch, pieces_of
 from logd.broker.kafka.fetches.part_answer import FetchLimits, Next, PartAnswer
 from logd.broker.kafka.fetches.shared_work import FetchWork
@@ -20,7 +21,13 @@ from logd.broker.requests.fetch import FetchRequests
 from logd.broker.security.rights import Rights
 from logd.deferreds.fair_turns import FairTurns
 from logd.net.output import close_pieces
-from logd.protocol.kafka.fetch import FetchedEncoder, KafkaFetch, KafkaFetchedPart, KafkaFetchPart
+from logd.protocol.kafka.fetch import (
+    FIRST_SESSION_EPOCH,
+    FetchedEncoder,
+    KafkaFetch,
+    KafkaFetchedPart,
+    KafkaFetchPart,
+)
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import MessageSetField
 
@@ -41,6 +48,7 @@ class KafkaFetching:
         self._requester = rights.requester
         #: The handler of native requests.
         self.native = FetchRequests(broker, rights)
+        self._incremental = IncrementalFetches(broker, rights, work, self._wanted_part)
         #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.
         self._next: dict[Partition, tuple[int, int]] = {}
         #: The first partition of the last answer for which there was no room: it comes first in the next.
@@ -53,6 +61,17 @@ class KafkaFetching:
         """Answer nothing more: the connection is lost."""
         self._lost = True
         self.native.lost()
+        self._incremental.lost()
+
+    def finish(self) -> None:
+        """Answer the fetches that wait with what there is, as the broker is stopping."""
+        self.native.finish()
+        self._incremental.finish()
+
+    def rights_changed(self) -> None:
+        """Look again at what waits, as access rules have changed."""
+        self.native.finish()
+        self._incremental.rights_changed()
 
     def must_wait(self, request: KafkaFetch, resume: Callable[[], None]) -> bool:
         """Return whether a request should not be taken before the answer to the last one has left.
@@ -60,7 +79,8 @@ class KafkaFetching:
         So it is with those of many parts, which take memory. ``resume()`` is called then.
         """
         last = self._last
-        if len(request.parts) <= PIECE_PARTS or last is None or last.closed:
+        named = len(request.parts) + len(request.forgotten)
+        if named <= PIECE_PARTS or last is None or last.closed:
             return False
         last.wait().addCallback(lambda _: self._broker.resting.rest()).addCallback(lambda _: resume())
         return True
@@ -91,7 +111,14 @@ class KafkaFetching:
         answers: list[KafkaFetchedPart] = []
         done = 0
         try:
-            await self._answer(request, answers, turns)
+            if request.epoch > FIRST_SESSION_EPOCH:
+                await self._answer_incremental(request, encoder, answers, turns)
+            else:
+                if request.epoch == FIRST_SESSION_EPOCH or request.session == self._incremental.id:
+                    self._incremental.end()
+                await self._answer(request, answers, turns)
+                if request.epoch == FIRST_SESSION_EPOCH:
+                    encoder.session = await self._incremental.begin(request.parts, turns)
             for answer in answers:
                 if turns.over:
                     await turns.rest()
@@ -102,11 +129,28 @@ class KafkaFetching:
                 _close(answer.pieces)
             raise
 
+    async def _answer_incremental(
+        self, request: KafkaFetch, encoder: FetchedEncoder, answers: list[KafkaFetchedPart], turns: FairTurns
+    ) -> None:
+        """Add the answers to the partitions of a session that have something."""
+        incremental = self._incremental
+        try:
+            asked, found = await incremental.fetch(request, turns)
+        except SessionRefused as refused:
+            encoder.error = refused.code
+            self._broker.counters.kafka.failed("Fetch", refused.code)
+            return
+        encoder.session = incremental.id
+        await self._answer_parts(asked, found, self._limits(request), turns, answers)
+
+    def _limits(self, request: KafkaFetch) -> FetchLimits:
+        return FetchLimits(request.version, min(max(request.max_bytes, 1), self._broker.settings.fetch_max_bytes))
+
     async def _answer(self, request: KafkaFetch, answers: list[KafkaFetchedPart], turns: FairTurns) -> None:
         """Add the answers to all parts, in the order of the request."""
         first, count = self._first(request.parts), len(request.parts)
         asked = (*request.parts[first:], *request.parts[:first])
-        limits = FetchLimits(request.version, min(max(request.max_bytes, 1), self._broker.settings.fetch_max_bytes))
+        limits = self._limits(request)
         if count <= PIECE_PARTS:
             response = self.native.fetch_wait(self._wanted(request, asked, request.min_bytes))
             found: FetchWaitResponse = await response if isinstance(response, Deferred) else response

@@ -163,11 +163,11 @@ class KafkaSession:
     def stop(self) -> None:
         """Refuse new sets, and answer waiting fetches with the messages there are, as the broker is stopping."""
         self._producing.native.stopping = True
-        self._fetching.native.finish()
+        self._fetching.finish()
 
     def rights_changed(self) -> None:
         """Look again at what waits, as access rules have changed."""
-        self._fetching.native.finish()
+        self._fetching.rights_changed()
 
     def _ends_turn(self, taken: int) -> bool:
         """End the turn if it is over; return whether no more requests should be taken. One is taken in any case."""

@@ -17,23 +17,22 @@ _log = Logger()
 NO_PARTITION = (1 << 31) - 1
 
 
-def has_numbers(entry: TopicEntry) -> bool:
-    """Return whether the partitions of a topic have numbers in 0.7: each is on one broker, and stays there.
-
-    Where another replica may lead, the numbers of brokers, by which consumers of 0.7 keep their positions, would change
-    with each election, and messages that 0.7 sends, without an answer, would be lost in a follower.
-    """
-    return not entry.replicated and all(len(brokers) <= 1 for brokers in entry.partitions.values())
-
-
-def own_partitions(entry: TopicEntry | None, broker_id: int) -> list[int]:
+def own_partitions(entry: TopicEntry, broker_id: int) -> list[int] | None:
     """Return the partitions of a topic on a broker, in order: the place in the list is the number in 0.7.
 
-    The list is empty where partitions have no such numbers.
+    None for a topic whose partitions have no such numbers, since one is not on one broker, to stay there. Where another
+    replica may lead, the numbers of brokers, by which consumers of 0.7 keep their positions, would change with each
+    election, and messages that 0.7 sends, without an answer, would be lost in a follower.
     """
-    if entry is None or not has_numbers(entry):
-        return []
-    return sorted(number for number, brokers in entry.partitions.items() if broker_id in brokers)
+    if entry.replicated:
+        return None
+    mine = []
+    for number, brokers in entry.partitions.items():
+        if len(brokers) > 1:
+            return None
+        if broker_id in brokers:
+            mine.append(number)
+    return sorted(mine)
 
 
 def counting(topics: TopicDirectory, broker_id: int, settings: BrokerSettings) -> Callable[[], dict[str, int]]:
@@ -46,10 +45,11 @@ def counting(topics: TopicDirectory, broker_id: int, settings: BrokerSettings) -
             entry = topics.get(topic)
             if entry is None or entry.settings.get("message.format", settings.log.message_format) != LEGACY_FORMAT:
                 continue
-            if not has_numbers(entry):
+            mine = own_partitions(entry, broker_id)
+            if mine is None:
                 without.add(topic)
-            elif count := len(own_partitions(entry, broker_id)):
-                found[topic] = count
+            elif mine:
+                found[topic] = len(mine)
         for topic in sorted(without - told):
             _log.warn(
                 "topic {topic} has several replicas, and is not registered for clients of Kafka 0.7, nor served on "

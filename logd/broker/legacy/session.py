@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from logd.broker.legacy.numbers import NO_PARTITION, has_numbers, own_partitions
+from logd.broker.legacy.numbers import NO_PARTITION, own_partitions
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.session import BrokerSession
 from logd.broker.security.authentication import LISTENER
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.legacy_requests import Fetch, JoinedProduces, MultiFetch, MultiProduce, Offsets, Produce
+from logd.topic import TopicEntry
 
 
 class LegacySession(BrokerSession):
@@ -22,6 +23,8 @@ class LegacySession(BrokerSession):
     def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
         """See BrokerSession. The requests are those of the user in the setting legacy.principal."""
         super().__init__(broker, connection, on_lost)
+        #: The partitions behind the numbers of each topic, by the entry from which they were read.
+        self._numbers: dict[str, tuple[TopicEntry, list[int] | None]] = {}
         principal = broker.settings.legacy.legacy_principal
         if principal is not None:
             broker.authentication.prove(self.requester, principal, LISTENER)
@@ -50,12 +53,16 @@ class LegacySession(BrokerSession):
         """Return the partition behind a number of 0.7; of a topic that is to be created, any of this broker's."""
         entry = self._broker.topics.get(topic)
         if entry is None:
+            self._numbers.pop(topic, None)
             return -1
-        if not has_numbers(entry):
+        known = self._numbers.get(topic)
+        if known is None or known[0] is not entry:  # a topic that has changed has another entry
+            known = self._numbers[topic] = entry, own_partitions(entry, self._broker.store.broker_id)
+        mine = known[1]
+        if mine is None:
             return NO_PARTITION
         if partition < 0:
             return partition
-        mine = own_partitions(entry, self._broker.store.broker_id)
         return mine[partition] if partition < len(mine) else NO_PARTITION
 
 

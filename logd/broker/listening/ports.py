@@ -17,7 +17,7 @@ from logd.broker.resources import Listener
 from logd.config import BrokerSettings, parse_address
 from logd.config.security import SecuritySettings
 from logd.errors import ConfigurationError
-from logd.net.client_certificates import asking
+from logd.net.server_tls import reactor_for_listeners
 
 #: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
@@ -44,7 +44,7 @@ class BrokerPorts:
         # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
         security = settings.security
         required = security.security_client_certificates == "required"
-        reactor = asking(self._reactor, security.security_client_authorities, required)
+        reactor = reactor_for_listeners(self._reactor, security.security_client_authorities, required)
         serverFromString(reactor, endpoint).listen(factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure) and outcome[0].check(ConfigurationError):
             outcome[0].raiseException()

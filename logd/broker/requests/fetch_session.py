@@ -47,24 +47,35 @@ class WatchedPart:
     start: Start = field(default=0, init=False)
     max_bytes: int = field(default=0, init=False)
     at_once: bool = field(default=False, init=False)
+    #: True if the next answer carries the part even if it has no bytes.
+    even_empty: bool = field(default=False, init=False)
     armed: bool = field(default=False, init=False)
-    #: The number of times that it was armed, which tells searches that came too late.
+    #: The number of times that it was armed or refused, which tells searches that came too late.
     arming: int = field(default=0, init=False)
     #: The bytes that count for the answer, and whether it has to be answered now, while it is among the ready parts.
     there: int = field(default=0, init=False)
     urgent: bool = field(default=False, init=False)
     _wait: Wait | None = field(default=None, init=False)
 
-    def arm(self, log: PartitionLog | None, start: Start, max_bytes: int, at_once: bool) -> None:
+    def arm(self, log: PartitionLog | None, start: Start, max_bytes: int, *, at_once: bool, even_empty: bool) -> None:
         """Begin to wait for one answer."""
         self.log = log
-        self.start, self.max_bytes, self.at_once = start, max_bytes, at_once
+        self.start, self.max_bytes, self.at_once, self.even_empty = start, max_bytes, at_once, even_empty
         self.armed = True
         self.arming += 1
 
     def disarm(self) -> None:
         """Wait no more."""
         self.armed = False
+        self._stop_waiting()
+
+    def refuse(self, refusal: WireError) -> None:
+        """Have the part answered with the refusal, whatever becomes of its log, or of a search that is under way."""
+        self._stop_waiting()
+        self.start = refusal
+        self.arming += 1
+
+    def _stop_waiting(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
             wait.cancel()
@@ -119,6 +130,8 @@ class FetchSession:
     _parts: dict[int, WatchedPart] = field(factory=dict, init=False)
     #: The parts that the next answers carry, in the order of their arrival.
     _ready: dict[WatchedPart, None] = field(factory=dict, init=False)
+    #: The parts without bytes that the next answer carries as well.
+    _empty: dict[WatchedPart, None] = field(factory=dict, init=False)
     #: The bytes of the ready parts, and the number of those that have to be answered now.
     _total: int = field(default=0, init=False)
     _urgent: int = field(default=0, init=False)
@@ -137,7 +150,7 @@ class FetchSession:
     @property
     def size(self) -> int:
         """The number of parts in the next answer; 0 while no request waits for it."""
-        return 0 if self._waiting is None else min(len(self._ready), TURN_PARTS)
+        return 0 if self._waiting is None else min(len(self._ready) + len(self._empty), TURN_PARTS)
 
     def watch(self, number: int, topic: str, partition: int, leader_epoch: int) -> None:
         """Watch a partition under ``number``, in place of any other one with that number."""
@@ -150,10 +163,13 @@ class FetchSession:
         if part is not None and part.armed:
             self._disarm(part)
 
-    def arm(self, number: int, offset: int, max_bytes: int, *, exact: bool, at_once: bool) -> bool:
+    def arm(
+        self, number: int, offset: int, max_bytes: int, *, exact: bool, at_once: bool, even_empty: bool = False
+    ) -> bool:
         """Have one answer carry up to ``max_bytes`` of a part from ``offset`` on; return False for an unknown number.
 
-        Replaces what the part was armed with before. ``at_once``: the part is answered even if it has no bytes.
+        Replaces what the part was armed with before. ``at_once``: the part is answered at once even if it has no bytes.
+        ``even_empty``: so it is, but with the next answer, whenever that comes.
         """
         part = self._parts.get(number)
         if part is None:
@@ -162,7 +178,8 @@ class FetchSession:
             self._disarm(part)
         log = self._logs.logs.log(part.topic, part.partition)
         refusal = self._rights.topic_refusal(Operation.READ, part.topic)
-        part.arm(log, offset if refusal is None else refusal, max_bytes, at_once)
+        start = offset if refusal is None else refusal
+        part.arm(log, start, max_bytes, at_once=at_once, even_empty=even_empty)
         if refusal is not None:
             self._look(part)
         elif log is not None and not exact and must_search(log, offset):
@@ -177,9 +194,9 @@ class FetchSession:
     ) -> list[SessionPart] | Deferred[list[SessionPart]]:
         """Return the parts that have something, or a Deferred of them that fires in ``max_wait_ms`` at the latest.
 
-        It fires as soon as they have ``min_bytes`` together, or one has to be answered now: it has an error, the end of
-        a closed segment, or was armed ``at_once``. ``room`` bounds the bytes behind the first part that has some. Never
-        fires after ``cancel``.
+        It fires as soon as they have ``min_bytes`` together, or are as many as an answer holds, or one has to be
+        answered now: it has an error, the end of a closed segment, or was armed ``at_once``. ``room`` bounds the bytes
+        behind the first part that has some. Never fires after ``cancel``.
         """
         if self._waiting is not None:
             self.finish()
@@ -206,7 +223,8 @@ class FetchSession:
             if part.armed:
                 refusal = self._rights.topic_refusal(Operation.READ, part.topic)
                 if refusal is not None:
-                    part.start = refusal
+                    self._to_search.pop(part, None)
+                    part.refuse(refusal)
                     self._look(part)
 
     def cancel(self) -> None:
@@ -219,6 +237,7 @@ class FetchSession:
             part.disarm()
         self._parts.clear()
         self._ready.clear()
+        self._empty.clear()
         self._to_search.clear()
 
     def arrived(self, part: WatchedPart) -> None:
@@ -253,12 +272,16 @@ class FetchSession:
             waiting = self._waiting
             if urgent or there == part.max_bytes or waiting is None or self._is_enough(waiting):
                 return
-        elif not part.max_bytes:
-            return
+        else:
+            if part.even_empty:
+                self._empty[part] = None
+            if not part.max_bytes:
+                return
         part.wait_for_more(log, start + there)
 
     def _put(self, part: WatchedPart, there: int, urgent: bool) -> None:
         """Put a part among the ready ones, or count it again, and have the answer follow."""
+        self._empty.pop(part, None)
         self._ready[part] = None
         self._total += there - part.there
         self._urgent += urgent - part.urgent
@@ -271,6 +294,7 @@ class FetchSession:
     def _disarm(self, part: WatchedPart) -> None:
         part.disarm()
         self._to_search.pop(part, None)
+        self._empty.pop(part, None)
         if part in self._ready:
             del self._ready[part]
             self._total -= part.there
@@ -278,7 +302,8 @@ class FetchSession:
             part.there, part.urgent = 0, False
 
     def _is_enough(self, waiting: WaitingRequest) -> bool:
-        return self._urgent > 0 or self._total >= waiting.min_bytes
+        # Those that an answer has no place for would wait for their bytes once more, and again for each further answer.
+        return self._urgent > 0 or self._total >= waiting.min_bytes or len(self._ready) + len(self._empty) >= TURN_PARTS
 
     def _take(self, max_bytes: int, room: int) -> list[SessionPart]:
         """Take the ready parts, as many as an answer may hold."""
@@ -290,8 +315,11 @@ class FetchSession:
             answer = self._read(part, budget)
             room -= size_of(answer.message_set)
             if answer.message_set:
-                budget = min(budget - size_of(answer.message_set), room)
+                budget = max(min(budget - size_of(answer.message_set), room), 0)
             parts.append(answer)
+            self._disarm(part)
+        for part in tuple(islice(self._empty, TURN_PARTS - len(parts))):
+            parts.append(self._read(part, 0))
             self._disarm(part)
         return parts
 

@@ -26,6 +26,8 @@ from logd.protocol.requests.replicas.operations import MovedPartition, ReassignR
 LOOK_SECONDS = 0.5
 #: Looks at which the brokers tell of another reassignment, or of none, before this one is given up.
 STRANGE_LOOKS = 4
+#: The throttle of a reassignment that nothing but the brokers' own setting limits; and the least other one.
+NO_THROTTLE, LEAST_THROTTLE = 0, 1024
 
 _EPILOG = """\b
 Examples:
@@ -35,6 +37,7 @@ Examples:
   logd topics reassign orders --replicas 3 --throttle 20000000
   logd topics reassign orders                             # show how far it is
   logd topics reassign orders --throttle 5000000          # another limit for the one under way
+  logd topics reassign orders --throttle none             # no limit for it any longer
   logd topics reassign orders --cancel
 """
 
@@ -43,7 +46,8 @@ Examples:
 class ReassignOptions:
     """The options of ``logd topics reassign`` that are no part of a plan."""
 
-    #: The most bytes a second that each leader sends to new replicas; None: the brokers' own setting.
+    #: The most bytes a second that each leader sends to new replicas; NO_THROTTLE: the brokers' own setting. None: that
+    #: as well, or, for a reassignment that is under way, the limit that it has.
     throttle: int | None = None
     dry_run: bool = False
     no_wait: bool = False
@@ -79,6 +83,20 @@ class PlaceParameter(click.ParamType[tuple[int, tuple[int, ...]]]):
         return int(number), BrokerIdsParameter().convert(brokers, param, ctx)
 
 
+class ThrottleParameter(click.ParamType[int]):
+    """Bytes a second, or ``none``."""
+
+    name = "BYTES|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is neither."""
+        text = str(value)
+        rate = NO_THROTTLE if text == "none" else int(text) if text.isascii() and text.isdecimal() else -1
+        if rate != NO_THROTTLE and rate < LEAST_THROTTLE:
+            self.fail(f"{text!r} is no number of bytes a second from {LEAST_THROTTLE} on, or none", param, ctx)
+        return rate
+
+
 @click.command(short_help="Give a topic's partitions other replicas.", epilog=_EPILOG)
 @topic_argument
 @click.option(
@@ -93,9 +111,10 @@ class PlaceParameter(click.ParamType[tuple[int, tuple[int, ...]]]):
 @click.option("--place", type=PlaceParameter(), multiple=True, help="The brokers of one partition; may be repeated.")
 @click.option(
     "--throttle",
-    type=click.IntRange(1024),
-    metavar="BYTES",
-    help="The most bytes a second that each leader sends to new replicas; by default the brokers' own setting.",
+    type=ThrottleParameter(),
+    metavar="BYTES|none",
+    help="The most bytes a second that each leader sends to new replicas, 1024 at least; by default, and with none, as "
+    "many as the brokers' own setting allows.",
 )
 @click.option("--cancel", is_flag=True, help="End the reassignment under way; what is not done yet goes back.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
@@ -123,12 +142,13 @@ def reassign(
 
     Shows the plan, asks, and waits until it is done; the brokers go on when the command ends. New replicas copy the
     logs first, and only then are others given up. Without a plan it shows how far the one under way is, and does not
-    wait; --throttle limits that one anew. The same plan given again waits for the one under way.
+    wait; --throttle limits that one anew, and --throttle none takes its limit off. The same plan given again waits for
+    the one under way.
     """
     planned = bool(replicas or brokers or place)
     if place and (replicas or brokers):
         raise click.UsageError("--place says where each replica is: give it without --replicas and --brokers")
-    if cancel and (planned or throttle):
+    if cancel and (planned or throttle is not None):
         raise click.UsageError("--cancel takes no plan and no --throttle")
     options = ReassignOptions(throttle, dry_run, no_wait, yes, as_json)
 
@@ -157,7 +177,7 @@ async def reassign_topic(
     """
     going = await under_way(admin, topic)
     if plan is None:
-        if going.moved and options.throttle and not options.dry_run:
+        if going.moved and options.throttle is not None and not options.dry_run:
             await _ask(admin, topic, going, True, options)
         await _show_progress(admin, topic, going, options.as_json)
         return
@@ -181,13 +201,12 @@ async def reassign_topic(
 
 async def _ask(admin: Admin, topic: str, plan: ReassignResponse, is_going: bool, options: ReassignOptions) -> None:
     """Ask the brokers for a plan, or for another limit if just that ``is_going`` on."""
-    wanted, rate = {each.partition: each.wanted for each in plan.moved}, options.throttle or 0
+    wanted, rate = {each.partition: each.wanted for each in plan.moved}, options.throttle or NO_THROTTLE
     if is_going:
-        if rate:
+        if options.throttle is not None:
             await admin.reassign(topic, wanted, rate=rate, uuid=plan.uuid)
         if not options.as_json:
-            limit = f"; each leader sends at most {rate} bytes a second for it from now on" if rate else ""
-            click.echo(f"this reassignment of {topic} is under way already{limit}")
+            click.echo(f"this reassignment of {topic} is under way already{_new_limit(options.throttle)}")
         return
     if not options.yes:
         copies = _copies(plan.moved)
@@ -213,6 +232,14 @@ async def _show_progress(admin: Admin, topic: str, going: ReassignResponse, as_j
             f"broker {broker} is not live, and the reassignment waits for it: start it, give another plan, or --cancel",
             err=True,
         )
+
+
+def _new_limit(throttle: int | None) -> str:
+    if throttle is None:
+        return ""
+    if throttle == NO_THROTTLE:
+        return "; nothing but the brokers' own setting limits it from now on"
+    return f"; each leader sends at most {throttle} bytes a second for it from now on"
 
 
 def _copies(moved: Sequence[MovedPartition]) -> int:

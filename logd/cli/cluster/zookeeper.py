@@ -29,6 +29,7 @@ from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import META, TOPICS
+from logd.net.server_tls import reactor_for_listeners
 from logd.net.threads import DiskThreads
 from logd.supervision.notify_socket import notify_socket, watchdog_seconds
 from logd.supervision.supervised import Supervised
@@ -161,7 +162,7 @@ async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, op
     try:
         server.start()
         try:
-            endpoint = serverFromString(reactor, listen)
+            endpoint = serverFromString(reactor_for_listeners(reactor), listen)
         except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
             raise ConfigurationError(
                 f"--listen {listen!r} is not allowed: {error}; allowed is a Twisted server endpoint, such as "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -19,7 +21,9 @@ from logd.coord.errors import CoordinationError
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.doctor.cluster_view import may_change, may_read, read_cluster
+from logd.doctor.disks import measure_room
 from logd.doctor.exposure import examine_open_tree
+from logd.doctor.kept_topics import examine_kept_topics, kept_topics, measure_topics
 from logd.doctor.losses import ClusterContents, examine_copies, examine_tree
 from logd.doctor.machine import examine_machine
 from logd.doctor.observation import Level, Observation, worst
@@ -164,8 +168,18 @@ def _cluster_findings(settings: BrokerSettings | None, hosts: str, own: bool) ->
         *examine_peers(cluster.brokers),
         *examine_copies(cluster, me),
         *examine_tree(cluster, None if own else hosts, folder),
+        *_kept_findings(settings, cluster),
         *examine_open_tree(cluster, hosts),
     ]
+
+
+def _kept_findings(settings: BrokerSettings | None, cluster: ClusterContents) -> Iterator[Observation]:
+    sizes = room = None
+    if settings is not None and os.path.isdir(settings.data):
+        sizes = measure_topics(settings.data, kept_topics(cluster))
+        with suppress(OSError):
+            room = measure_room(settings.data)
+    yield from examine_kept_topics(cluster, sizes, room)
 
 
 async def _as_stranger(reactor: Any, hosts: str, cluster: ClusterContents) -> ClusterContents:

@@ -18,7 +18,7 @@ from logd.clientcore.addresses import Address, discovered, parse_brokers
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, LogdError, UnsupportedVersion, WrongPartition
-from logd.net.connection import BrokerConnection
+from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.credentials import find_credentials
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 from logd.security.credentials import FindCredentials
@@ -68,6 +68,9 @@ class Cluster:
         if find is not None:
             self._connect = authenticating_connect(self._connect, find, reactor, settings.request_timeout)
         self._bootstrap = () if brokers == () else parse_brokers(brokers)
+        if connect is None:  # an endpoint that cannot be made shows now, and not at the first connection
+            for address in self._bootstrap:
+                endpoint_for(reactor, address)
         self._links: dict[Address, BrokerLink] = {}
         self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}

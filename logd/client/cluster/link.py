@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from logd.backoff import Backoff
 from logd.client.cluster.broker_outages import BrokerOutage
 from logd.client.settings import LinkSettings
-from logd.clientcore.addresses import Address, name_of
+from logd.clientcore.addresses import Address, kind_hint, name_of
 from logd.clientcore.answers import is_final, misfit
 from logd.deadlines import Deadlines
 from logd.deferreds.waiting import WaitingDeferreds
@@ -251,6 +251,9 @@ class BrokerLink:
         if not isinstance(error, BrokerUnavailable) and not is_final(error):  # a refused user is refused again
             reason = failure.getErrorMessage()
             error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
+        hint = kind_hint(self.address)
+        if hint and isinstance(error, CannotConnect):
+            error = CannotConnect(f"{error}; {hint}", f"{error.reason}; {hint}")
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
         self._fail(error)
         if not self._closed:

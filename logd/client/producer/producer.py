@@ -244,9 +244,10 @@ class Producer:
     ) -> bool:
         """Publish one message without a Deferred for it. The arguments are those of Message, and ``partition``.
 
-        The message is taken in either case: True means that there is room for another one, False that the buffer is
-        full now (``buffer_bytes``). Then ``await producer.ready()`` before the next. Order and repeats are those of
-        ``send``. Messages that cannot be delivered are reported to ``on_error``, and by the next ``flush``.
+        The message is taken in either case. The answer is that of ``has_room``: True means that there is room for
+        another one, False that the buffer is full now (``buffer_bytes``), or some thousands of sends are under way.
+        Then ``await producer.ready()`` before the next. Order and repeats are those of ``send``. Messages that cannot
+        be delivered are reported to ``on_error``, and by the next ``flush``.
 
         A message that is not taken raises: ProducerBufferFull once twice ``buffer_bytes`` are held, ClientClosed,
         InvalidTopic, MessageTooLarge (above ``message_bytes``), and TypeError or ValueError as Message does.
@@ -257,7 +258,7 @@ class Producer:
             else:
                 message = Message(payload, key=key, timestamp=timestamp, headers=headers)
             if self._may_join and self._singles.publish_into_open(topic, message, partition):
-                return True
+                return self._unfinished.few_sends
             self._begin_publish(topic)
             message = message if self._unfinished.audit is None else self._unfinished.audit.stamp(message)
             return self._singles.publish(topic, message, partition, key)
@@ -275,11 +276,12 @@ class Producer:
                 pool.used = used
                 if len(records) >= most:
                     queue.accumulator.seal()
-                return True
+                unfinished = self._unfinished
+                return unfinished.sends < unfinished.most_sends  # as few_sends, without a call
         elif self._open_ways and self._pool.free:
             way = self._open_ways.get(name)
             if way is not None and way.take(payload):
-                return True
+                return self._unfinished.few_sends
         self._begin_publish(topic)
         record = payload if self._unfinished.audit is None else self._unfinished.audit.stamp(payload)
         return self._singles.publish(topic, record, partition, None)

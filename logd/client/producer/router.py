@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from twisted.internet.defer import CancelledError
 
@@ -16,7 +17,7 @@ from logd.client.producer.formats import Format, TopicFormats, size_of
 from logd.client.producer.open_batches import OpenBatches
 from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition
-from logd.client.producer.pending_send import HeldMessages, PendingSend, Published
+from logd.client.producer.pending_send import HeldMessages, PendingSend, Published, in_slices
 from logd.client.producer.sender import BrokerSender
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
@@ -57,8 +58,8 @@ class Router:
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
-        #: Sends whose topic is not known, in order; a search runs for each topic in it.
-        self._unknown: dict[str, dict[PendingSend | HeldMessages, None]] = {}
+        #: Sends whose topic is not known, in order; a search runs for each topic in it. Further ones wait behind them.
+        self.unknown: dict[str, dict[PendingSend | HeldMessages, None]] = {}
         #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
@@ -67,7 +68,7 @@ class Router:
     def submit(self, send: PendingSend | HeldMessages) -> None:
         """Route a send, which ends by itself, or published messages."""
         topic = send.topic
-        unknown = self._unknown.get(topic)
+        unknown = self.unknown.get(topic)
         view = self._cluster.known(topic) if self._cluster.settings.discover else None
         if unknown is not None or (self._cluster.settings.discover and view is None):
             self._hold(send)
@@ -82,7 +83,7 @@ class Router:
         None while the topic is not known. Raises WrongPartition, and what the partitioner raises.
         """
         view = self._cluster.known(topic) if self._cluster.settings.discover else None
-        if topic in self._unknown or (view is None and self._cluster.settings.discover):
+        if topic in self.unknown or (view is None and self._cluster.settings.discover):
             return None
         return self._batch_for(topic, key, partition, size, view)
 
@@ -100,15 +101,15 @@ class Router:
         if queue is None:
             queue = self._queue(topic, chosen)
         batch = queue.accumulator.with_room(1, size)
-        if topic not in self._unknown:  # else an application that is told of something would overtake what waits there
+        if topic not in self.unknown:  # else an application that is told of something would overtake what waits there
             self.open_batches.found(batch, queue, key, partition, view, takes_only_legacy(view))
         return batch, queue
 
     def hold_published(self, topic: str, message: Published) -> HeldMessages:
         """Keep a published message until its topic is known; return it with those before it."""
-        sends = self._unknown.get(topic)
+        sends = self.unknown.get(topic)
         last = next(reversed(sends), None) if sends else None
-        if not isinstance(last, HeldMessages):
+        if not isinstance(last, HeldMessages) or last.is_full:
             deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
             last = HeldMessages(topic, self._unfinished, deadline)
             self._hold(last)
@@ -120,7 +121,7 @@ class Router:
 
     def flush(self) -> None:
         """Let all open batches leave without lingering, those to come of messages whose topic is not known included."""
-        for sends in self._unknown.values():
+        for sends in self.unknown.values():
             for send in sends:
                 send.hurry = True
         for queues in self.queues.values():
@@ -141,7 +142,7 @@ class Router:
         now = self._cluster.clock.seconds()
         for queue in self.all_queues():
             queue.expire()
-        for topic, sends in list(self._unknown.items()):  # those told of failures may send to further topics
+        for topic, sends in list(self.unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
                 failure = DeliveryFailed(
@@ -163,7 +164,7 @@ class Router:
         self._background.stop()
         for queue in self.all_queues():
             queue.close()
-        for sends in list(self._unknown.values()):
+        for sends in list(self.unknown.values()):
             for send in list(sends):
                 self._fail_held(send, ClientClosed("the producer was closed before this was delivered"))
 
@@ -345,10 +346,11 @@ class Router:
             send.held = SET_BYTES + messages + len(send.message_set)
             self._pool.take(send.held)
         send.holders = (self,)
-        if send.topic in self._unknown:
-            self._unknown[send.topic][send] = None
+        self.entered()
+        if send.topic in self.unknown:
+            self.unknown[send.topic][send] = None
         else:
-            self._unknown[send.topic] = {send: None}
+            self.unknown[send.topic] = {send: None}
             self._background.start(self._search(send.topic))
 
     async def _search(self, topic: str) -> None:
@@ -361,25 +363,25 @@ class Router:
                     raise WrongPartition(f"no partition of topic {topic!r} has a leader now")
             except (BrokerUnavailable, WireError) as error:
                 if is_final(error):
-                    for send in list(self._unknown[topic]):
-                        self._fail_held(send, error)
-                    if not self._unknown[topic]:  # else the application has sent again when it was told
+                    await in_slices(self._cluster.clock, self.unknown[topic], partial(self._fail_held, error=error))
+                    if not self.unknown[topic]:  # else the application has sent again when it was told
                         break
                 self._reasons[topic] = error
                 await sleep(self._cluster.clock, backoff.next())
             else:
-                sends = self._unknown[topic]
+                sends = self.unknown[topic]
                 while sends:  # a send submitted meanwhile joins the end: order holds
-                    # Not the first each time: to find it, a dictionary looks through all that were deleted before it.
-                    for send in tuple(sends):
-                        if send in sends:  # it may have been cancelled
-                            del sends[send]
-                            self._dispatch(send, view)
+                    await in_slices(self._cluster.clock, sends, partial(self._release, view))
+                    if sends:
+                        await sleep(self._cluster.clock, 0.0)
                 break
-            if not self._unknown[topic]:
+            if not self.unknown[topic]:
                 break
-        self._unknown.pop(topic, None)
+        self.unknown.pop(topic, None)
         self._reasons.pop(topic, None)
+
+    def _release(self, view: TopicView, send: PendingSend | HeldMessages) -> None:
+        self._dispatch(send, self._cluster.known(send.topic) or view)  # it may be another one than in the turn before
 
     def withdraw(self, send: PendingSend) -> None:
         """End a cancelled send whose topic is not known."""
@@ -387,7 +389,7 @@ class Router:
 
     def _fail_held(self, send: PendingSend | HeldMessages, error: Exception) -> None:
         """End a send that is not encoded yet."""
-        self._unknown[send.topic].pop(send, None)
+        self.unknown[send.topic].pop(send, None)
         held, send.held = send.held, 0
         if isinstance(send, PendingSend):
             send.messages, send.message_set = (), b""

@@ -51,7 +51,7 @@ class SingleMessages:
     @property
     def has_room(self) -> bool:
         """Return whether there is room for a message: then Producer.ready fires at once, and only then."""
-        return self._unfinished.sends < self._unfinished.most_sends and self.buffer_has_room
+        return self._unfinished.few_sends and self.buffer_has_room
 
     @property
     def buffer_has_room(self) -> bool:
@@ -65,7 +65,7 @@ class SingleMessages:
                 self._router.forms.check(topic, (record,))
             except InvalidMessage as error:
                 return fail(error)
-        if self._fast_path is not None:
+        if self._fast_path is not None and topic not in self._router.unknown:
             sent = self._fast_path.send(topic, record, partition, key)
             if sent is not None:
                 return succeed(sent)
@@ -98,7 +98,8 @@ class SingleMessages:
                 self._unfinished.failed(topic, 1, error)
                 return self.has_room
         size = self._size(topic, record)
-        if self._fast_path is not None and self._fast_path.send(topic, record, partition, key) is not None:
+        fast_path = self._fast_path if topic not in self._router.unknown else None
+        if fast_path is not None and fast_path.send(topic, record, partition, key) is not None:
             return self.has_room
         pool = self._pool
         if pool.used + pool.behind >= MOST_BUFFERS * pool.limit:
@@ -124,8 +125,8 @@ class SingleMessages:
             batch.bytes += size
             pool.take(size + RECORD_MEMORY)
             queue.accumulator.seal_full()
-        if self.has_room:
-            return True
+        if self.buffer_has_room:
+            return self._unfinished.few_sends
         # Lingering batches would hold the bytes for which the next message waits.
         if had_room:
             self._router.flush()
@@ -161,7 +162,9 @@ class SingleMessages:
         return deferred
 
     def publish_into_open(self, topic: str, message: Message, partition: int | None) -> bool:
-        """Publish a message into the open batch for it; return False if there is none, or no room for this and more."""
+        """Publish a message into the open batch for it; return False if there is none, or the buffer has no room for
+        this and more.
+        """
         current = self._router.open_batches.find(topic, message.key, partition)
         if current is None:
             return False

@@ -88,9 +88,14 @@ class Unfinished:
         if self._fewer and self.sends < ENOUGH_SHARE * self.most_sends:
             self._fewer.fire(None)
 
+    @property
+    def few_sends(self) -> bool:
+        """Return whether there is room for a further send, as far as their number goes."""
+        return self.sends < self.most_sends
+
     def fewer_sends(self) -> Deferred[None] | None:
         """Return a cancellable Deferred that fires once there are few enough; None if there are already."""
-        return None if self.sends < self.most_sends else self._fewer.new()
+        return None if self.few_sends else self._fewer.new()
 
     def replace(self, item: UnfinishedItem, others: Iterable[UnfinishedItem]) -> None:
         """Have flushes that wait for an item wait for others instead, some of which may be known."""

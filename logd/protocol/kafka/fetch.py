@@ -1,4 +1,4 @@
-"""Kafka's Fetch, versions 0 to 11. Sessions are not kept: session id 0 says so to the client.
+"""Kafka's Fetch, versions 0 to 11.
 
 request    int32 replica id | int32 max_wait_ms | int32 min_bytes | from 3 on: int32 max_bytes
            | from 4 on: int8 isolation | from 7 on: int32 session id | int32 session epoch
@@ -10,6 +10,9 @@ response   from 1 on: int32 throttle_ms | from 7 on: int16 error | int32 session
                      | from 4 on: int64 last stable offset | from 5 on: int64 log start
                      | from 4 on: nullable list of aborted transactions | from 11 on: int32 preferred replica
                      | int32 size of the records | records))
+
+Session epoch -1 asks for no session, 0 for a new one, and any other names the next request of a session, which names
+only the partitions that have changed (KIP-227). Session id 0 in a response: there is none.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ _FETCHED = Struct(">ihq")
 _END, _ENDS = Struct(">qi"), Struct(">qqi")
 _NO_REPLICA, _NO_RECORDS = INT32.pack(-1), INT32.pack(0)
 _NO_LIMIT = 0x7FFFFFFF
+#: The epochs of a request without a session, and of one that asks for a new session.
+NO_SESSION_EPOCH, FIRST_SESSION_EPOCH = -1, 0
 _NO_LEADER_EPOCH = -1
 
 
@@ -45,13 +50,19 @@ class KafkaFetchPart(NamedTuple):
 
 
 class KafkaFetch(NamedTuple):
-    """Read the parts, ``max_bytes`` in all; see FetchWait."""
+    """Read the parts, ``max_bytes`` in all; see FetchWait.
+
+    Of a session, ``parts`` are those that have changed, and ``forgotten`` the topics and partitions that left it.
+    """
 
     version: int
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     parts: tuple[KafkaFetchPart, ...]
+    session: int = 0
+    epoch: int = NO_SESSION_EPOCH
+    forgotten: tuple[tuple[str, int], ...] = ()
 
 
 class KafkaFetchedPart(NamedTuple):
@@ -71,8 +82,7 @@ def read_fetch(reader: Reader, version: int) -> Generator[None, None, KafkaFetch
     max_bytes = reader.int32() if version >= 3 else _NO_LIMIT
     if version >= 4:
         reader.unpack(INT8)
-    if version >= 7:
-        reader.unpack(_SESSION)
+    session, epoch = reader.unpack(_SESSION) if version >= 7 else (0, NO_SESSION_EPOCH)
     parts: list[KafkaFetchPart] = []
     for _ in range(topic_count(reader)):
         topic = reader.text()
@@ -80,30 +90,38 @@ def read_fetch(reader: Reader, version: int) -> Generator[None, None, KafkaFetch
         check_parts(len(parts) + count)
         for _ in range(count):
             partition = reader.int32()
-            epoch = reader.int32() if version >= 9 else _NO_LEADER_EPOCH
+            leader_epoch = reader.int32() if version >= 9 else _NO_LEADER_EPOCH
             (offset,) = reader.unpack(INT64)
             if version >= 5:
                 reader.unpack(INT64)
-            parts.append(KafkaFetchPart(topic, partition, epoch, offset, reader.int32()))
+            parts.append(KafkaFetchPart(topic, partition, leader_epoch, offset, reader.int32()))
             if not len(parts) % READ_PARTS:
                 yield
+    forgotten: list[tuple[str, int]] = []
     if version >= 7:
         for _ in range(topic_count(reader)):
-            reader.text()
-            reader.int32s()
+            topic = reader.text()
+            count = reader.count(INT32.size)
+            check_parts(len(forgotten) + count)
+            for _ in range(count):
+                forgotten.append((topic, reader.int32()))
+                if not len(forgotten) % READ_PARTS:
+                    yield
     if version >= 11:
         reader.text()
     reader.finish()
-    return KafkaFetch(version, max_wait_ms, min_bytes, max_bytes, tuple(parts))
+    return KafkaFetch(version, max_wait_ms, min_bytes, max_bytes, tuple(parts), session, epoch, tuple(forgotten))
 
 
 class FetchedEncoder:
     """Writes the body of a response part by part, in pieces: the batches are not copied."""
 
-    __slots__ = ("_bytes", "_count", "_head_at", "_topic", "_topics", "pieces", "version")
+    __slots__ = ("_bytes", "_count", "_head_at", "_topic", "_topics", "error", "pieces", "session", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
+        #: The code of an error of the whole request, and the id of the session that goes on, from version 7 on.
+        self.error = self.session = 0
         #: The pieces of finished parts. The first one of all, and that of each topic, are written when the parts are
         #: counted.
         self.pieces: list[MessageSetField] = [b""]
@@ -147,7 +165,7 @@ class FetchedEncoder:
         if self.version >= 1:
             head += INT32.pack(throttle_ms)
         if self.version >= 7:
-            head += INT16.pack(0) + INT32.pack(0)
+            head += INT16.pack(self.error) + INT32.pack(self.session)
         self.pieces[0] = head + INT32.pack(self._topics)
         return self.pieces
 

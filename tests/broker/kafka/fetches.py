@@ -13,25 +13,28 @@ from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 
 def fetch(
     *parts: tuple[str, int, int], most: int = 1 << 20, all_most: int = 50 << 20, wait_ms: int = 0, min_bytes: int = 1,
-    version: int = 11,
+    version: int = 11, session: int = 0, epoch: int = -1, forgotten: Sequence[tuple[str, int]] = (),
+    leader_epoch: int = -1,
 ) -> Any:  # fmt: skip
-    """Return a Fetch of (topic, partition, offset)s, ``most`` bytes of each."""
+    """Return a Fetch of (topic, partition, offset)s, ``most`` bytes of each; ``forgotten`` leave the session."""
     topic = FetchRequest.FetchTopic
     topics = [
         topic(
             topic=name,
             partitions=[
                 topic.FetchPartition(
-                    partition=partition, current_leader_epoch=-1, fetch_offset=offset, log_start_offset=-1,
+                    partition=partition, current_leader_epoch=leader_epoch, fetch_offset=offset, log_start_offset=-1,
                     partition_max_bytes=most,
                 )
             ],
         )
         for name, partition, offset in parts
     ]  # fmt: skip
+    gone = FetchRequest.ForgottenTopic
     return FetchRequest[version](
-        replica_id=-1, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=all_most, isolation_level=0, session_id=0,
-        session_epoch=-1, topics=topics, forgotten_topics_data=[], rack_id="",
+        replica_id=-1, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=all_most, isolation_level=0,
+        session_id=session, session_epoch=epoch, topics=topics,
+        forgotten_topics_data=[gone(topic=name, partitions=[partition]) for name, partition in forgotten], rack_id="",
     )  # fmt: skip
 
 

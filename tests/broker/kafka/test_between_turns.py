@@ -8,6 +8,8 @@ from typing import Any
 from kafka.protocol.producer import ProduceRequest
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.kafka.fetches.incremental_fetches import LEAST_PARTS
+from logd.broker.kafka.fetches.large_fetch import PIECE_PARTS
 from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.deferreds import fair_turns
 from logd.errors import ProtocolViolation
@@ -171,6 +173,30 @@ class BetweenTurnsTests(KafkaTestCase):
         self.settle()
         self.assertEqual(len(peer.answers()), 1)
 
+    def test_a_lost_connection_has_no_session(self) -> None:
+        """Wherever a request of a session is at the time: with all partitions, and with some that are new."""
+        log = self.log_of("t", 1)
+        end = log.visible_end
+        parts = [("t", 1, end), *((f"u{number}", 0, 0) for number in range(LEAST_PARTS))]
+        for turns in range(0, 3 * LEAST_PARTS, 7):
+            peer = self.kafka()
+            peer.send(fetch(*parts, epoch=0))
+            self.turns(turns)
+            peer.lose()
+            self.settle()
+            self.assertEqual((self.broker.counters.session_parts, len(log._waiters)), (0, 0), turns)
+        for turns in range(0, 3 * LEAST_PARTS, 7):
+            peer = self.kafka()
+            peer.send(fetch(*parts, epoch=0))
+            self.settle()
+            (answer,) = peer.answers()
+            self.assertGreater(answer.session_id, 0)
+            peer.send(fetch(*(("v", number, 0) for number in range(50)), session=answer.session_id, epoch=1))
+            self.turns(turns)
+            peer.lose()
+            self.settle()
+            self.assertEqual((self.broker.counters.session_parts, len(log._waiters)), (0, 0), turns)
+
     def producing(self, peer: KafkaPeer) -> Any:
         """Return the produce requests of a connection."""
         session: Any = peer.connection.session
@@ -191,6 +217,18 @@ class LargeFetchTests(KafkaTestCase):
         peer.transport.taking = True
         self.settle()
         self.assertEqual(len(peer.answers()), 2)
+
+    def test_many_forgotten_partitions(self) -> None:
+        """The names of those of one request are in memory at a time, as of those to read."""
+        self.create("t")
+        peer, before = self.kafka(), self.broker.counters.requests
+        gone = [("t", number) for number in range(PIECE_PARTS + 1)]
+        peer.send(fetch(("t", 0, 0), wait_ms=500), *(fetch(session=5, epoch=1, forgotten=gone) for _ in range(3)))
+        self.settle()
+        self.assertEqual(self.broker.counters.requests - before, 1)
+        self.clock.advance(0.5)
+        self.settle()
+        self.assertEqual(len(peer.answers()), 4)
 
 
 class BoundTests(SynchronousTestCase):

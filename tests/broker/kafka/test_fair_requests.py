@@ -189,6 +189,19 @@ class FairRequestTests(KafkaTestCase):
         self.settle()
         self.assertEqual(len(peer.answers()), 1)
 
+    def test_forgotten_partitions(self) -> None:
+        """They leave a session in several turns: each may have waited for messages."""
+        parts = [("t", number, 0) for number in range(_COUNT)]
+        peer = self.kafka()
+        first = self.ask(peer, fetch(*parts, epoch=0))
+        self.ask(peer, fetch(session=first.session_id, epoch=1, forgotten=[("t", 0)]))
+        gone = [(topic, number) for topic, number, _ in parts[2:]]
+        peer.send(fetch(session=first.session_id, epoch=2, forgotten=gone))
+        self.assertGreater(self.broker.counters.session_parts, _COUNT // 2, "all was done in one turn")
+        self.settle()
+        self.assertEqual(len(peer.answers()), 1)
+        self.assertEqual(self.broker.counters.session_parts, 1)
+
     def test_clients_that_go(self) -> None:
         """In each turn of their requests; everything is released then."""
         end = self.log_of("t").visible_end

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 from uuid import UUID
 
 from attrs import evolve
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
+from logd.broker.kafka.fetches import incremental_fetches
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
+from logd.leadership import NO_LEADER
 from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.broker.kafka.administration.test_reassignments import ReassignmentsTestCase
-from tests.broker.kafka.fetches import parts_of
+from tests.broker.kafka.fetches import behind, fetch, parts_of, values_in
 from tests.broker.kafka.test_describing import asked
 
-FENCED, UNKNOWN = 74, 75
+NOT_LEADER, FENCED, UNKNOWN = 6, 74, 75
 
 
 class EpochsTestCase(ReassignmentsTestCase):
@@ -35,19 +38,23 @@ class EpochsTestCase(ReassignmentsTestCase):
 
     def lead_in(self, epoch: int) -> int:
         """Let broker 0 lead in an epoch; return its start."""
-        path = paths.partition_state("t", 0)
-        read = self.hand.get(path)
-        self.settle()
-        data, stat = self.successResultOf(read)
-        state = evolve(PartitionState.decode(data), leader=0, leader_epoch=epoch, in_sync=(0,))
-        written = self.hand.set(path, state.encode(), stat.version)
-        self.settle()
-        self.successResultOf(written)
-        self.pass_seconds(1)
+        self.elect(0, epoch)
         role = self.broker.replication.leader("t", 0)
         assert role is not None
         assert role.epoch == epoch and role.epoch_start is not None
         return role.epoch_start
+
+    def elect(self, leader: int, epoch: int) -> None:
+        """Let a broker, or none, lead in an epoch."""
+        path = paths.partition_state("t", 0)
+        read = self.hand.get(path)
+        self.settle()
+        data, stat = self.successResultOf(read)
+        state = evolve(PartitionState.decode(data), leader=leader, leader_epoch=epoch, in_sync=(0,))
+        written = self.hand.set(path, state.encode(), stat.version)
+        self.settle()
+        self.successResultOf(written)
+        self.pass_seconds(1)
 
     def put(self, time: int) -> int:
         """Produce a message of this time; return its position."""
@@ -161,6 +168,92 @@ class EpochsInAnswersTests(EpochsTestCase):
             self.assertEqual(codes, [FENCED, 0, UNKNOWN] if not wait_ms else [FENCED, UNKNOWN])
         (part,) = parts_of(self.ask(self.peer, self.fetch(-1)))
         self.assertEqual((part.error_code, _last_epoch(bytes(part.records))), (0, 2))
+
+    def test_a_session_with_another_epoch_is_refused(self) -> None:
+        """As soon as it names the partition; when the leader's epoch changes, the client asks for the leader again."""
+        self.patch(incremental_fetches, "LEAST_PARTS", 1)
+        self.lead_in(2)
+        end = self.log_of("t").end
+        first = self.ask(self.peer, fetch(("t", 0, end), epoch=0, leader_epoch=2))
+        codes = []
+        for epoch, leader_epoch in enumerate((1, 2, 3), 1):
+            request = fetch(("t", 0, end), session=first.session_id, epoch=epoch, leader_epoch=leader_epoch)
+            codes += [part.error_code for part in parts_of(self.ask(self.peer, request))]
+        self.assertEqual(codes, [FENCED, 0, UNKNOWN])
+        self.ask(self.peer, fetch(("t", 0, end), session=first.session_id, epoch=4, leader_epoch=2))
+        self.peer.send(fetch(session=first.session_id, epoch=5, wait_ms=60_000))
+        self.lead_in(3)
+        (answer,) = self.peer.answers()
+        self.assertEqual([part.error_code for part in parts_of(answer)], [NOT_LEADER])
+        (part,) = parts_of(self.ask(self.peer, fetch(session=first.session_id, epoch=6, wait_ms=500)))
+        self.assertEqual(part.error_code, FENCED)
+
+
+class SessionTests(EpochsTestCase):
+    """A fetch session while the leadership comes and goes."""
+
+    def test_every_message_comes(self) -> None:
+        """Once, whether the leadership moves between the fetches or while they wait; no fetch sleeps through that."""
+        self.patch(incremental_fetches, "LEAST_PARTS", 1)
+        for seed in range(3):
+            self.walk(Random(seed))
+
+    def walk(self, random: Random) -> None:
+        """Read a partition in a new session, as a client does that asks for the leader after each error."""
+        leadership, number = self.log_of("t").leadership, 0
+        self.epoch, self.leads = leadership.epoch, True
+        position, known = self.log_of("t").visible_end, self.epoch
+        response = self.ask(self.peer, fetch(("t", 0, position), epoch=0, leader_epoch=known))
+        put: list[bytes | None] = []
+        found: list[bytes | None] = []
+        told = position, known
+
+        def happen() -> bool:
+            """Let something happen; return whether a fetch that waits has to be answered."""
+            what = random.choice(("put", "put", "lead", "stop"))
+            if what == "put" and self.leads:
+                put.append(b"%d" % len(put))
+                self.produce(self.native, "t", encode_batch([Message(put[-1])]))
+                return True
+            if what == "lead":
+                self.epoch, self.leads = self.epoch + 1, True
+                self.lead_in(self.epoch)
+                return True
+            if what == "stop" and self.leads:
+                self.epoch, self.leads = self.epoch + 1, False
+                self.elect(NO_LEADER, self.epoch)
+                return True
+            return False
+
+        for step in range(60):
+            if step == 50 and not self.leads:
+                self.epoch, self.leads = self.epoch + 1, True
+                self.lead_in(self.epoch)
+            if step < 50 and random.random() < 0.5:
+                happen()
+            number += 1
+            parts = [("t", 0, position)] if (position, known) != told or random.random() < 0.1 else []
+            told = position, known
+            session = response.session_id
+            self.peer.send(fetch(*parts, session=session, epoch=number, leader_epoch=known, wait_ms=10_000))
+            self.settle()
+            answers = self.peer.answers()
+            if not answers and step < 50 and happen():
+                answers = self.peer.answers()
+                self.assertEqual(len(answers), 1, "the fetch sleeps")
+            if not answers:
+                self.pass_seconds(10)
+                answers = self.peer.answers()
+            (answer,) = answers
+            self.assertEqual((answer.error_code, answer.session_id), (0, session))
+            for part in parts_of(answer):
+                if part.error_code:
+                    known = self.epoch if self.leads else known
+                    continue
+                found += [value for offset, value in values_in(part) if offset >= position]
+                position = max(position, behind(part))
+        self.assertEqual(found, put)
+        self.assertEqual(position, self.log_of("t").visible_end)
 
 
 def _last_epoch(records: bytes) -> int:

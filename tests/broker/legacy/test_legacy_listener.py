@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from attrs import evolve
 
 from logd.broker.legacy.registry import LOOK_SECONDS
@@ -16,6 +18,24 @@ from tests.log.entries import plain
 from tests.net.doubles import PeerTransport
 
 NODE = "/old/kafka"
+
+
+class CountedPartitions(Mapping[int, tuple[int, ...]]):
+    """The partitions of a topic, with the number of times that all of them were looked at."""
+
+    def __init__(self, partitions: Mapping[int, tuple[int, ...]]) -> None:
+        self.partitions = partitions
+        self.looks = 0
+
+    def __getitem__(self, number: int) -> tuple[int, ...]:
+        return self.partitions[number]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    def __iter__(self) -> Iterator[int]:
+        self.looks += 1
+        return iter(self.partitions)
 
 
 class LegacyListenerTests(BrokerTestCase):
@@ -51,9 +71,13 @@ class LegacyListenerTests(BrokerTestCase):
         return peer
 
     def registered(self) -> dict[str, bytes]:
-        """Return the nodes of the registry, with their values."""
+        """Return the nodes of the registry after a look at the topics, with their values."""
         self.clock.advance(LOOK_SECONDS)
         self.settle()
+        return self.nodes()
+
+    def nodes(self) -> dict[str, bytes]:
+        """Return the nodes of the registry as they are now, with their values."""
         nodes = self.tree.tree.nodes
         return {path: bytes(node.data) for path, node in nodes.items() if path.startswith(NODE) and node.data}
 
@@ -76,6 +100,23 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual((many.parts[0].error, bytes(many.parts[0].message_set)), (0, plain(b"to 3")))
         self.assertEqual(many.parts[1].error, 3)
         self.assertEqual(list(offsets.offsets), [0])
+
+    def test_the_partitions_of_a_topic_are_looked_at_once(self) -> None:
+        """Not for each request, of which a client of 0.7 sends one for each message; and again after a change."""
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        peer, counted = self.old_client(), CountedPartitions(entry.partitions)
+        self.broker.topics.show("t", evolve(entry, partitions=counted))
+        counted.looks = 0
+        fetches = MultiFetch(tuple([Fetch("t", number % 2, 0, 100) for number in range(100)]))
+        for _ in range(3):
+            peer.send(Produce("t", 0, plain(b"to 1")), fetches, Offsets("t", 1, -2, 1))
+            self.settle()
+        self.assertEqual(counted.looks, 1)
+        self.broker.topics.show("t", evolve(entry, partitions={**entry.partitions, 0: (0,)}))
+        peer.send(Produce("t", 0, plain(b"to 0")))
+        self.settle()
+        self.assertEqual(self.content("t", 0), plain(b"to 0"))
 
     def test_a_topic_of_a_producer_is_spread_over_all_brokers(self) -> None:
         """A producer of 0.7 sends to partition 0 of each broker before it knows who has a new topic, unanswered."""
@@ -125,6 +166,11 @@ class LegacyListenerTests(BrokerTestCase):
         self.assertEqual(self.registered()[f"{NODE}/brokers/topics/t/0"], b"3")
         self.broker.topics.hide("t")
         self.assertEqual(list(self.registered()), [f"{NODE}/brokers/ids/0"])
+
+    def test_the_broker_is_registered_once_it_takes_requests(self) -> None:
+        """A producer of 0.7 that finds neither the broker nor the node of the registry gives up."""
+        self.assertTrue(self.broker.ready)
+        self.assertIn(f"{NODE}/brokers/ids/0", self.nodes())
 
     def test_replicated_topics_are_left_out(self) -> None:
         """The broker that leads may change, and the numbers of 0.7 are one broker's: refused, not lost."""

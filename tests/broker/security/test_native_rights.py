@@ -257,6 +257,25 @@ class NativeRightsTests(BrokerTestCase):
         self.produce(self.root, "t", HELLO)
         self.assertEqual(_first(self.ask(plain_fetch, FetchWait(0, 1, 1000, (FETCH._replace(offset=end),)))), 121)
 
+    def test_a_right_that_is_taken_during_a_search(self) -> None:
+        """Messages that it finds are not sent then, be it under way or to come; the search for others goes on."""
+        self.create("u")
+        self.produce(self.root, "u", HELLO)
+        rule, _ = self.rule(Operation.READ), self.rule(Operation.READ, "u")
+        peer = self.connect()
+        inside = [NewPart(topic, number, 0, 0, 3, 100) for number, topic in enumerate(("t", "t", "u"))]
+        peer.send(FetchWaitV1(1, 0, 0, 1, 1000, new=tuple(inside)))
+        (answer,) = peer.answers()
+        self.assertEqual(answer.parts, ())
+        (search,) = self.reads.works
+        self.reads.works.clear()
+        self.remove(rule)
+        self.reads.works.append(search)
+        self.settle()
+        answer = self.ask(peer, FetchWaitV1(1, 1, 0, 1, 1000))
+        found = {part.number: (part.error, bytes(part.message_set)) for part in answer.parts}
+        self.assertEqual(found, {0: (TOPIC_REFUSED, b""), 1: (TOPIC_REFUSED, b""), 2: (0, HELLO)})
+
     def test_a_rule_that_cannot_be_read_changes_nothing_else(self) -> None:
         """It is logged; the other rules hold."""
         self.rule(Operation.READ)

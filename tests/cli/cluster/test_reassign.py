@@ -6,9 +6,24 @@ import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
 
-from logd.cli.cluster.reassign import ReassignOptions, reassign_topic
+import click
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.cli.cluster.reassign import NO_THROTTLE, ReassignOptions, ThrottleParameter, reassign_topic
 from logd.protocol.requests.replicas.operations import ReassignResponse
 from tests.broker.replication.test_replicas import ReplicaTestCase
+
+
+class ThrottleParameterTests(SynchronousTestCase):
+    """``ThrottleParameter``."""
+
+    def test_a_rate_or_none(self) -> None:
+        """0 is none as well; what is so slow that it must be a mistake is refused, with the remedy."""
+        read = ThrottleParameter().convert
+        self.assertEqual([read(text, None, None) for text in ("1024", "none", "0")], [1024, NO_THROTTLE, NO_THROTTLE])
+        for text in ("1023", "-1", "20M", "", "off", "1_024"):
+            refusal = self.assertRaises(click.BadParameter, read, text, None, None)
+            self.assertIn("or none", refusal.message)
 
 
 class ReassignTests(ReplicaTestCase):
@@ -78,6 +93,23 @@ class ReassignTests(ReplicaTestCase):
         self.reassign(None, ReassignOptions())
         text = f"broker {self.second} is not live, and the reassignment waits for it"
         self.assertIn(text, self.complaints.getvalue())
+
+    def test_the_limit_can_be_taken_off(self) -> None:
+        """Nobody is asked, and the copy goes on at its full speed, as it would have without a limit."""
+        self.check_without_limit(None)
+
+    def test_the_limit_can_be_taken_off_with_the_plan(self) -> None:
+        """The same command as at first, with another limit."""
+        self.check_without_limit(self.plan())
+
+    def check_without_limit(self, plan: ReassignResponse | None) -> None:
+        """Take the limit off, and check that nothing is held back any longer."""
+        printed = self.reassign(plan, ReassignOptions(throttle=NO_THROTTLE, no_wait=True))
+        self.assertIn("under way already; nothing but the brokers' own setting limits it from now on\n", printed)
+        self.cluster.advance(3.0)
+        self.assertEqual(self.rates(), [])
+        printed = self.reassign(self.plan(), ReassignOptions())
+        self.assertEqual(printed, "nothing to do: one has these replicas already\n")
 
     def test_what_is_done_is_told(self) -> None:
         """Once all is copied the command ends; then there is nothing to do, or to limit."""

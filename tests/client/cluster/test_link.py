@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.cluster.cluster import Cluster
@@ -13,7 +14,9 @@ from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
+    CannotConnect,
     ClientClosed,
+    ConfigurationError,
     InvalidRequest,
     PartitionOffline,
     ProtocolViolation,
@@ -138,6 +141,14 @@ class LinkTests(SynchronousTestCase):
             self.failureResultOf(waiting, BrokerUnavailable)
         self.assertGreaterEqual(self.attempts[1] - self.attempts[0], 5.0)
 
+    def test_a_kind_of_endpoint_as_a_host_is_told(self) -> None:
+        """Whoever gave a client the description of a broker's listener reads that no host of this name is known."""
+        refused = CannotConnect("cannot connect to the broker at tcp:6667: unknown host", "unknown host")
+        link = BrokerLink(self.clock, ("tcp", 6667), lambda address: fail(refused), LinkSettings(), lambda: 1.0)
+        error = self.failureResultOf(link.get(), CannotConnect).value
+        self.assertIn("unknown host; 'tcp' was taken for the name of a host", str(error))
+        self.assertIn("tcp:HOST:6667", error.reason)
+
     def test_every_connect_error_becomes_broker_unavailable(self) -> None:
         """Callers try again on that one error, whatever a connector fails with."""
         link = BrokerLink(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
@@ -237,6 +248,13 @@ class ClusterTests(SynchronousTestCase):
         if address == ("dead", 1):
             return fail(BrokerUnavailable("dead"))
         return self.broker.connect(address)
+
+    def test_an_endpoint_that_cannot_be_made_is_refused_at_once(self) -> None:
+        """Not at the first connection, where it would be taken for a bug, and sends would wait for ever."""
+        for wrong in ("foo:bar", "tls:localhost", "model:6667,tls:localhost:1:trustRoots=/no/such/folder"):
+            error = self.assertRaises(ConfigurationError, Cluster, MemoryReactorClock(), wrong)
+            self.assertIn(repr(wrong.rpartition(",")[2]), str(error))
+        Cluster(MemoryReactorClock(), "model:6667,tcp:model:6668,unix:/run/logd")
 
     def test_every_given_address_is_tried_for_metadata(self) -> None:
         """A broker that metadata names by a given address shares that address's link."""

@@ -1,4 +1,4 @@
-"""Tests of many sends: bounds on those of one message each and on unanswered sets, and those that wait for a topic."""
+"""Tests of many sends: bounds on those of one message each, and on unanswered sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.producer import sender as module
 from logd.client.producer import unfinished
 from logd.client.producer.sender import BrokerSender
-from logd.errors import BrokerUnavailable, ClientClosed, WrongPartition
+from logd.errors import BrokerUnavailable, ClientClosed
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from tests.client.producers import ProducerTestCase
@@ -108,6 +108,36 @@ class ManySendsTests(ProducerTestCase):
         for number in range(20):
             self.assertTrue(producer.publish("t", b"%d" % number))
         self.assertTrue(producer.has_room)
+
+    def test_a_publisher_is_told_of_too_many_sends(self) -> None:
+        """``publish`` and ``has_room`` agree, whichever way a message takes; what lingers waits for ``ready``."""
+        self.broker.add("u")
+        ways: tuple[dict[str, Any], ...] = ({}, {"key": b"k"}, {"timestamp": 5}, {"partition": 0}, {"topic": "u"})
+        for way in ways:
+            for settings in ({"linger": 600.0}, {"acks": 0, "linger": 600.0}):
+                message: dict[str, Any] = {"topic": "t", "payload": b"message", **way}
+                producer = self.known(**settings)
+                producer.publish(**message)
+                self.result(producer.flush())
+                self.assertTrue(producer.publish(**message))
+                sending = []
+                while producer.has_room:
+                    sending.append(producer.send("t", b"sent"))
+                before = len(self.broker.requests)
+                for _ in range(3):
+                    self.assertFalse(producer.publish(**message), (way, settings))
+                    self.assertFalse(producer.has_room)
+                self.run_for(0.3)
+                self.assertEqual(len(self.broker.requests), before)
+                waiting = producer.ready()
+                self.assertNoResult(waiting)
+                self.run_for(0.3)
+                self.successResultOf(waiting)
+                self.assertTrue(producer.publish(**message))
+                self.assertTrue(producer.has_room)
+                for each in sending:
+                    self.successResultOf(each)
+                producer.close()
 
 
 @define(eq=False)
@@ -344,27 +374,3 @@ class GatheringTests(ProducerTestCase):
                 self.assertTrue(producer.publish("many", b"%d" % turn, partition=number))
             self.clock.advance(0.01)
         self.assertGreater(min(len(log.payloads()) for log in self.broker.logs["many"].values()), 30)
-
-
-class HeldSendsTests(ProducerTestCase):
-    """Sends that wait until their topic is known."""
-
-    def test_a_callback_cancels_a_later_one_and_sends_again(self) -> None:
-        """The cancelled one is not sent, the new one comes after all that waited."""
-        producer = self.producer()
-        later: list[Deferred[Any]] = []
-
-        def refused(failure: Any) -> None:
-            failure.trap(WrongPartition)
-            later[0].cancel()
-            later.append(producer.send("t", b"new"))
-
-        wrong = producer.send("t", b"wrong", partition=99).addErrback(refused)
-        later += [producer.send("t", b"cancelled"), producer.send("t", b"kept")]
-        producer.flush()
-        self.run_for(0.5)
-        self.successResultOf(wrong)
-        self.failureResultOf(later[0], CancelledError)
-        kept, new = (self.successResultOf(each) for each in later[1:])
-        self.assertEqual(kept.partition, new.partition)
-        self.assertLess(kept.first_id, new.first_id)

@@ -87,6 +87,18 @@ class TlsTests(BrokerTestCase):
                 connection.request("GET", "/health")
                 self.assertEqual(connection.getresponse().status, 200, protocols)
 
+    def test_clients_that_name_protocols_are_served(self) -> None:
+        """As some proxies do, though none is ours; one that then speaks HTTP has its one line in the log."""
+        for protocols in (["kafka"], ["h2", "http/1.1"]):
+            self.tls.set_alpn_protocols(protocols)
+            peer = self.connect()
+            self.assertEqual(peer.ask(Fetch("t", 0, 0, 5000)), FetchResponse(0, self.log[:5000]), protocols)
+        peer = self.connect()
+        peer.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        self.assertTrue(peer.is_closed())
+        self.until_logged("an HTTP client called")
+        self.assertNotIn("TLS with it failed", self.broker_log())
+
     def test_fetches_that_wait_are_answered_over_tls(self) -> None:
         """A FetchWait of several large parts is answered whole, and one at the log's end once messages come."""
         request = FetchWait(30_000, 8 * MEGABYTE, 0, tuple([FetchPart("t", n, 0, 0, 6 * MEGABYTE) for n in (0, 0)]))

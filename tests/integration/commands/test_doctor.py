@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kazoo.client import KazooClient
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
@@ -16,6 +17,18 @@ from tests.integration.peers import PATIENCE
 from tests.integration.topics import fill_topic
 
 LOGD = [sys.executable, "-m", "logd"]
+
+
+def keep_whole(broker: BrokerProcess, topic: str) -> None:
+    """Give a topic the policy to be compacted, as clients of Kafka do."""
+    zookeeper = KazooClient(broker.coordination)
+    zookeeper.start()
+    try:
+        entry = json.loads(zookeeper.get(f"/brokers/topics/{topic}")[0])
+        entry["kafka_settings"] = {"cleanup.policy": "compact"}
+        zookeeper.set(f"/brokers/topics/{topic}", json.dumps(entry).encode())
+    finally:
+        zookeeper.stop()
 
 
 class DoctorTests(SynchronousTestCase):
@@ -40,10 +53,12 @@ class DoctorTests(SynchronousTestCase):
         self.addCleanup(broker.kill)
         broker.start()
         fill_topic(broker.address, "clicks", [b"hello"])
+        keep_whole(broker, "clicks")
         status, found = self.doctor(broker)
         self.assertEqual(found["limits", f"broker, process {broker.pid}"]["level"], "ok")
         self.assertEqual(found["ports", f"listen 127.0.0.1:{broker.port}"]["finding"], "answers")
         self.assertIn("(clicks)", found["losses", "1 topic"]["finding"])
+        self.assertRegex(found["disks", "1 topic"]["finding"], r"kept whole.* KiB are here \(clicks [0-9.]+ KiB\)")
         self.assertIn("`logd backup FILE`", found["losses", "coordination tree"]["remedy"])
         self.assertEqual(found["security", "coordination tree"]["level"], "note")
         self.assertIn("are all of", found["versions", "brokers of the cluster"]["finding"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, field
@@ -26,6 +27,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, LogdError
 from logd.leadership import NO_LEADER
 from logd.protocol.kafka.apis import APIS
+from logd.protocol.requests.replicas.describe_replicas import OFFLINE
 from logd.protocol.requests.replicas.operations import ANY_LEADER
 from logd.security.access_rules import Operation
 from logd.topic import TopicEntry
@@ -64,7 +66,8 @@ class KafkaElections:
             self._check(request.election_type)
             if request.topic_partitions is None:
                 wanted = self._every_partition()
-            outcomes = await self._elect(wanted, unclean, min(max(request.timeout_ms / 1000, 0), MOST_SECONDS))
+            seconds = min(max(request.timeout_ms / 1000, 0), MOST_SECONDS)
+            outcomes = await self._elect(wanted, unclean, seconds, request.topic_partitions is not None)
             if request.topic_partitions is None:
                 outcomes = {place: each for place, each in outcomes.items() if each.code != ELECTION_NOT_NEEDED}
             common = ChangeOutcome()
@@ -92,28 +95,33 @@ class KafkaElections:
         return found
 
     async def _elect(
-        self, wanted: Mapping[str, Collection[int]], unclean: bool, seconds: float
+        self, wanted: Mapping[str, Collection[int]], unclean: bool, seconds: float, named: bool
     ) -> dict[Place, ChangeOutcome]:
-        """Ask for the elections that are needed, and wait until they are held."""
+        """Ask for the elections that are needed, and wait until they are held. ``named``: the client names each."""
         clock, operations = self._broker.clock, self._broker.operations
         until = clock.seconds() + seconds
         try:
             draining = await operations.draining()
         except CoordinationError as error:
             raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
+        if unclean:
+            await self._until_noted(wanted, until)
         outcomes: dict[Place, ChangeOutcome] = {}
         #: By partition: the least leader epoch of an election that is held.
         waiting: dict[Place, int] = {}
-        turns = self._broker.turns()
+        turns, live = self._broker.turns(), self._broker.brokers()
         for topic, numbers in wanted.items():
             epochs = {}
             for number in numbers:
                 if turns.over:
                     await turns.rest()
                 try:
-                    epochs[number] = self._next_epoch(topic, number, draining, unclean)
+                    epochs[number] = self._next_epoch(topic, number, live, draining, unclean)
                 except Refused as error:
                     outcomes[topic, number] = ChangeOutcome(error.code, str(error))
+            if unclean:
+                led = [number for number in numbers if _is_led(outcomes.get((topic, number)))]
+                outcomes.update(await self._offline(topic, led, everywhere=named))
             asked = await self._ask(topic, tuple(epochs), unclean) if epochs else ChangeOutcome()
             for number, epoch in epochs.items():
                 outcomes[topic, number] = asked
@@ -140,35 +148,81 @@ class KafkaElections:
         finally:
             self._sleeping.discard(sleeping)
 
-    def _next_epoch(self, topic: str, number: int, draining: Iterable[int], unclean: bool) -> int:
+    def _next_epoch(self, topic: str, number: int, live: Container[int], draining: Iterable[int], unclean: bool) -> int:
         """Return the leader epoch behind an election. Raises Refused if none is needed, or possible."""
         operations, entry = self._broker.operations, self._broker.topics.get(topic)
         if entry is None or number not in entry.partitions:
             raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {topic!r}")
         if not entry.replicated:
-            raise self._single(topic, number, entry, unclean)
+            raise _single(topic, number, entry, live, unclean)
         state = operations.state(topic, number)
         if state is None:
             raise Refused(LEADER_NOT_AVAILABLE, f"the state of {topic}-{number} is not known yet: try again")
         elected = operations.elected(entry, number, state, draining, unclean)
         if elected is not None:
             return elected.leader_epoch
-        preferred = entry.partitions[number][0]
-        if state.leader == preferred or (unclean and state.leader != NO_LEADER):
+        preferred, is_live = entry.partitions[number][0], state.leader in live
+        if is_live and (unclean or state.leader == preferred):
             raise Refused(ELECTION_NOT_NEEDED, f"broker {state.leader} leads {topic}-{number} already")
+        if unclean and state.leader != NO_LEADER:
+            text = f"broker {state.leader}, which led {topic}-{number}, is gone, and no other one was chosen yet"
+            raise Refused(REQUEST_TIMED_OUT, f"{text}: try again")
         if unclean:
             raise Refused(ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {topic}-{number} is live")
         reason = "is drained" if preferred in draining else "is not live and in sync"
         text = f"the preferred leader of {topic}-{number}, broker {preferred}, {reason}"
         raise Refused(PREFERRED_LEADER_NOT_AVAILABLE, text)
 
-    def _single(self, topic: str, number: int, entry: TopicEntry, unclean: bool) -> Refused:
-        """Return the answer about a partition of a topic of one replica, which nobody else can lead."""
-        broker = entry.partitions[number][0]
-        if broker in self._broker.brokers():
-            return Refused(ELECTION_NOT_NEEDED, f"broker {broker} leads {topic}-{number} already")
-        code = ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else PREFERRED_LEADER_NOT_AVAILABLE
-        return Refused(code, f"broker {broker}, which has the only replica of {topic}-{number}, is not live")
+    async def _until_noted(self, wanted: Mapping[str, Collection[int]], until: float) -> None:
+        """Wait until the controller has noted which leaders have died: then others lead, or nobody does."""
+        turns, live = self._broker.turns(), self._broker.brokers()
+        left: list[Place] = []
+        for topic, numbers in wanted.items():
+            for number in numbers:
+                if turns.over:
+                    await turns.rest()
+                if self._is_led_by_none_of(live, topic, number):
+                    left.append((topic, number))
+        while left and self._broker.clock.seconds() < until and not self._broker.stopping:
+            await self._sleep(LOOK_SECONDS)
+            live = self._broker.brokers()
+            left = [place for place in left if self._is_led_by_none_of(live, *place)]
+
+    def _is_led_by_none_of(self, live: Container[int], topic: str, number: int) -> bool:
+        state = self._broker.operations.state(topic, number)
+        return state is not None and state.leader != NO_LEADER and state.leader not in live
+
+    async def _offline(self, topic: str, numbers: Sequence[int], everywhere: bool) -> dict[Place, ChangeOutcome]:
+        """Return the answers about those partitions of a topic whose leaders have offline logs.
+
+        Each is the last one with everything, so that nobody else may lead while it is live. ``everywhere``: the other
+        brokers are asked, too, else only the partitions that this broker leads are looked at.
+        """
+        me, leaders = self._broker.store.broker_id, {number: self._leader(topic, number) for number in numbers}
+        logs = {number: self._broker.store.log(topic, number) for number in numbers if leaders[number] == me}
+        offline = {number for number, log in logs.items() if log is not None and log.offline is not None}
+        if everywhere and len(logs) < len(leaders):
+            with suppress(LogdError):  # the topic was deleted meanwhile
+                for broker, described in (await self._broker.operations.survey(topic)).items():
+                    offline |= {each.partition for each in described if each.role == OFFLINE} & {
+                        number for number, leader in leaders.items() if leader == broker
+                    }
+        return {
+            (topic, number): ChangeOutcome(
+                ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                f"broker {leaders[number]} leads {topic}-{number}, and its log is offline: /health there has the "
+                "reason. A log that can be repaired, or is served again after a restart, loses nothing; to give up "
+                f"what only that log has, stop broker {leaders[number]}, and ask again",
+            )
+            for number in offline
+        }
+
+    def _leader(self, topic: str, number: int) -> int:
+        """Return the leader of a partition, or the broker of the only replica."""
+        state, entry = self._broker.operations.state(topic, number), self._broker.topics.get(topic)
+        if state is not None:
+            return state.leader
+        return NO_LEADER if entry is None else entry.partitions.get(number, (NO_LEADER,))[0]
 
     async def _ask(self, topic: str, numbers: tuple[int, ...], unclean: bool) -> ChangeOutcome:
         """Ask the controller for elections of a topic's partitions."""
@@ -195,3 +249,17 @@ class KafkaElections:
             part = kind.PartitionResult(partition_id=number, error_code=outcome.code, error_message=outcome.text)
             found.setdefault(topic, []).append(part)
         return [kind(topic=topic, partition_result=parts) for topic, parts in found.items()]
+
+
+def _is_led(outcome: ChangeOutcome | None) -> bool:
+    """Return whether an election is refused since the partition has a leader."""
+    return outcome is not None and outcome.code == ELECTION_NOT_NEEDED
+
+
+def _single(topic: str, number: int, entry: TopicEntry, live: Container[int], unclean: bool) -> Refused:
+    """Return the answer about a partition of a topic of one replica, which nobody else can lead."""
+    broker = entry.partitions[number][0]
+    if broker in live:
+        return Refused(ELECTION_NOT_NEEDED, f"broker {broker} leads {topic}-{number} already")
+    code = ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else PREFERRED_LEADER_NOT_AVAILABLE
+    return Refused(code, f"broker {broker}, which has the only replica of {topic}-{number}, is not live")

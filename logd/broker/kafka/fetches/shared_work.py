@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from itertools import count
 from typing import Protocol
 
 from attrs import define, field
@@ -20,6 +21,7 @@ from logd.log.partition import PartitionLog
 MOST_AT_ONCE = 4
 #: Places of damage that are remembered, so that each is logged once.
 MOST_PLACES = 1000
+_LAST_SESSION_ID = (1 << 31) - 1
 
 
 class Walker(Protocol):
@@ -123,3 +125,8 @@ class FetchWork:
         self.memory = MadeMemory()
         self.walks = WalkQueue(threads)
         self.left_out = LeftOut()
+        self._session_ids = count(1)
+
+    def next_session_id(self) -> int:
+        """Return the id of a new fetch session: no other connection has it."""
+        return (next(self._session_ids) - 1) % _LAST_SESSION_ID + 1

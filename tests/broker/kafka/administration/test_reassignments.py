@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import evolve
@@ -11,11 +12,13 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
+from logd.broker.replication.control.operations import ReplicaOperations
 from logd.config.replication import ReplicationSettings
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.brokers import BrokerInfo
 from logd.leadership import NO_LEADER
+from logd.protocol.requests.replicas.describe_replicas import FOLLOWS, OFFLINE, DescribedReplica
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.broker.kafka.administration.test_replicas import ReplicasTestCase
 from tests.broker.kafka.administration.test_topics import creation
@@ -183,6 +186,10 @@ class ElectTests(ReassignmentsTestCase):
     def codes_of(self, version: int) -> dict[tuple[str, int], int]:
         """Take an answer; return the code of each partition."""
         (answer,) = self.peer.answers()
+        return self.codes_in(answer, version)
+
+    def codes_in(self, answer: Any, version: int) -> dict[tuple[str, int], int]:
+        """Return the code of each partition in an answer."""
         self.assertFalse(version and answer.error_code)
         return {
             (topic.topic, part.partition_id): part.error_code
@@ -230,16 +237,71 @@ class ElectTests(ReassignmentsTestCase):
         self.register(5)
         self.register(6)
         self.make("t", {0: [6, 5, 0]})
-        path, session = paths.partition_state("t", 0), self.sessions[6]
-        read = session.get(path)
-        self.settle()
-        data, stat = self.successResultOf(read)
-        session.set(path, evolve(PartitionState.decode(data), in_sync=(6,)).encode(), stat.version)
-        self.settle()
+        self.change("t", in_sync=(6,))
         self.end(6)
         self.assertEqual(self.leader("t"), NO_LEADER)
         self.assertEqual(self.elect({"t": [0]}, 1), {("t", 0): 0})
         self.assertEqual(self.leader("t"), 0)
+
+    def test_a_leader_whose_log_is_offline(self) -> None:
+        """It has what nobody else has, and no other replica may lead while it is live; that it leads is no answer."""
+        self.register(5)
+        self.make("t", {0: [0, 5]})
+        self.make("one", {0: [0]})
+        self.end(5)
+        for topic in ("t", "one"):
+            log = self.store.log(topic, 0)
+            assert log is not None
+            log.go_offline(OSError(5, "input/output error"))
+        self.pass_seconds(0.5)
+        self.assertEqual(self.leader("t"), 0)
+        self.assertEqual(self.elect({"t": [0], "one": [0]}, 1), {("t", 0): 83, ("one", 0): 83})
+        self.assertEqual(self.elect(None, 1), {("t", 0): 83})
+        self.peer.send(election(2, {"t": [0]}, 1))
+        self.settle()
+        (answer,) = self.peer.answers()
+        text = answer.replica_election_results[0].partition_result[0].error_message
+        self.assertIn("broker 0 leads t-0, and its log is offline", text)
+        self.assertIn("stop broker 0", text)
+
+    def test_another_broker_tells_that_its_log_is_offline(self) -> None:
+        """The broker that is asked need not be the leader."""
+        self.register(5)
+        self.register(6)
+        self.make("t", {0: [5, 6], 1: [6, 5]})
+        described = {5: [DescribedReplica(0, OFFLINE), DescribedReplica(1, OFFLINE)], 6: [DescribedReplica(1, FOLLOWS)]}
+
+        async def survey(topic: str) -> dict[int, Iterable[DescribedReplica]]:
+            return {} if topic != "t" else {**described}
+
+        self.patch(ReplicaOperations, "survey", lambda _, topic: survey(topic))
+        self.assertEqual(self.elect({"t": [0, 1]}, 1), {("t", 0): 83, ("t", 1): 84})
+
+    def test_a_leader_that_has_died_leads_no_longer(self) -> None:
+        """Though the controller has not noted it: an unclean election waits for that, and may not be needed then."""
+        self.register(5)
+        self.register(6)
+        self.make("t", {0: [5, 6]})
+        self.broker.controller.stop()
+        self.end(5)
+        self.assertEqual(self.leader("t"), 5)
+        self.assertEqual(self.elect({"t": [0]}), {("t", 0): 80})
+        self.assertEqual(self.elect({"t": [0]}, 1), {("t", 0): 7})
+        self.peer.send(election(2, {"t": [0]}, 1))
+        self.pass_seconds(1)
+        self.assertEqual(self.peer.answers(), [])
+        self.change("t", leader=6, leader_epoch=1, in_sync=(6,))
+        self.pass_seconds(0.5)
+        self.assertEqual(self.codes_of(2), {("t", 0): 84})
+
+    def change(self, topic: str, **more: Any) -> None:
+        """Change the state of partition 0, as a controller on another broker does."""
+        path, session = paths.partition_state(topic, 0), self.sessions[6]
+        read = session.get(path)
+        self.settle()
+        data, stat = self.successResultOf(read)
+        session.set(path, evolve(PartitionState.decode(data), **more).encode(), stat.version)
+        self.settle()
 
     def test_what_no_controller_does_in_time(self) -> None:
         """The client is told; one that hangs up leaves no timer."""

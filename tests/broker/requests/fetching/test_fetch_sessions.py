@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from logd.broker.requests import fetch_session_requests, waiting_limits
+from logd.broker.requests import fetch_session, fetch_session_requests, waiting_limits
+from logd.broker.security.quotas import Quotas
 from logd.errors import NoFetchSession, OffsetOutOfRange, PartitionOffline, UnknownTopic, WrongPartition
 from logd.protocol.requests.fetch_session import (
     AT_ONCE,
@@ -157,9 +158,25 @@ class SessionAnswerTests(FetchSessionTestCase):
         ((_, parts),) = self.answers()
         self.assertEqual(sorted(parts), [(0, 2 * ENTRY), (1, ENTRY)])
 
+    def test_as_many_parts_as_an_answer_holds_are_enough(self) -> None:
+        """The others would wait once more for each further answer."""
+        self.patch(fetch_session, "TURN_PARTS", 2)
+        for partition in range(3):
+            self.put(partition)
+        self.peer.send(begin(new(0), new(1), new(2), min_bytes=100 * SIZE))
+        self.assertEqual(self.answers(), [(0, [(0, ENTRY), (1, ENTRY)])])
+        self.peer.send(after(1, min_bytes=100 * SIZE))
+        self.assertEqual(self.answers(), [])
+        self.peer.send(after(2, moved(0, 0), min_bytes=100 * SIZE))
+        self.assertEqual(self.answers(), [(2, [(2, ENTRY), (0, ENTRY)])])
+
     def test_an_empty_part_is_answered_at_once_when_asked_to(self) -> None:
-        """So a reader learns the ends of an empty log."""
+        """So a reader learns the ends of an empty log, also in an answer that has no room for more bytes."""
         self.assertEqual(self.part(begin(new(0, flags=AT_ONCE))), SessionPart(100, 0, 0, 0, 0))
+        self.patch(Quotas, "answer_bytes", lambda quotas, requester, most: 1)
+        self.put(1)
+        answer = self.ask(self.peer, begin(new(1), new(0, flags=AT_ONCE)))
+        self.assertEqual([(part.number, part.error) for part in answer.parts], [(101, 0), (100, 0)])
 
     def test_an_offset_inside_an_entry_is_answered_from_its_start(self) -> None:
         """A thread finds the entry, as for version 0; exactly that offset is answered without."""

@@ -1,31 +1,34 @@
-"""Endpoints with TLS that ask clients for a certificate, which descriptions of Twisted's cannot say."""
+"""Endpoints with TLS that do what descriptions of Twisted's cannot say: ask clients for a certificate, ignore ALPN."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.interfaces import IOpenSSLContextFactory
+from twisted.internet.interfaces import IOpenSSLContextFactory, IProtocolNegotiationFactory
 from zope.interface import implementer
 
 from logd.errors import ConfigurationError
 
 
 @define(eq=False)
-class AskingReactor:
-    """A reactor for ``serverFromString`` whose ssl: endpoints ask for certificates signed by known authorities."""
+class ListenersReactor:
+    """A reactor for ``serverFromString``, whose ssl: endpoints do that."""
 
     _reactor: Any
-    #: The path of the authorities' certificates, in PEM.
-    _authorities: str
+    #: The path of the authorities' certificates, in PEM; with None clients are not asked for any.
+    _authorities: str | None
     #: Refuse clients without a certificate.
     _required: bool
 
     def listenSSL(self, port: int, factory: Any, contextFactory: Any, *more: Any, **named: Any) -> Any:  # noqa: N802, N803
         """See IReactorSSL. Raises ConfigurationError for authorities that cannot be read."""
-        asking = _AskingContext(contextFactory, self._authorities, self._required)
-        asking.getContext()  # a file that cannot be read shows now, and not at the first client
-        return self._reactor.listenSSL(port, factory, asking, *more, **named)
+        if not IProtocolNegotiationFactory.providedBy(factory):
+            _ignore_protocols(contextFactory.getContext())
+        if self._authorities is not None:
+            contextFactory = _AskingContext(contextFactory, self._authorities, self._required)  # noqa: N806
+            contextFactory.getContext()  # a file that cannot be read shows now, and not at the first client
+        return self._reactor.listenSSL(port, factory, contextFactory, *more, **named)
 
     def __getattr__(self, name: str) -> Any:
         """Do everything else as the reactor does it."""
@@ -72,6 +75,21 @@ def _names(path: str) -> list[Any]:
     return [X509.from_cryptography(each).get_subject() for each in found]
 
 
-def asking(reactor: Any, authorities: str | None, required: bool) -> Any:
-    """Return the reactor itself, or with ``authorities`` one whose ssl: endpoints ask for certificates."""
-    return reactor if authorities is None else AskingReactor(reactor, authorities, required)
+def _ignore_protocols(context: Any) -> None:
+    """Accept clients that name protocols by ALPN, as if they had not: Twisted's endpoints refuse those from 26.10 on.
+
+    Some proxies, and the TLS of some languages, name protocols on each connection. One that speaks HTTP is recognized
+    by its first bytes.
+    """
+    from OpenSSL import SSL  # of the extra tls, without which there is no ssl: endpoint
+
+    context.set_alpn_select_callback(lambda connection, named: SSL.NO_OVERLAPPING_PROTOCOLS)
+
+
+def reactor_for_listeners(reactor: Any, authorities: str | None = None, required: bool = False) -> ListenersReactor:
+    """Return a reactor whose ssl: endpoints ignore ALPN, unless their factory knows protocols.
+
+    With ``authorities`` they also ask for certificates that these have signed, and refuse clients without one if that
+    is ``required``.
+    """
+    return ListenersReactor(reactor, authorities, required)
