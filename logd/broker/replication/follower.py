@@ -36,7 +36,7 @@ class FollowerRole:
     uuid: str
     epoch: int
     history: EpochHistory
-    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see Replica.
+    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see FollowerTruncation.
     _truncate: Callable[[int], None]
     _begin_epoch: Callable[[int, int], None]
     _restart: Callable[[int], None]
