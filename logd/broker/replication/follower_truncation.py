@@ -106,30 +106,61 @@ class FollowerTruncation:
             await self._epochs.write(role.log, self._epochs.known.followed_by(epoch, start))
 
     async def restart(self, position: int, role: FollowerRole) -> None:
-        """Begin again at ``position``, as the leader has nothing that is here, unless others count on this replica."""
+        """Begin again at ``position``, unless others count on what is here. The leader does not: it has said so."""
         log = role.log
         known, _ = self._owner.known(*role.place)
-        if known is not None and known.state.counts_on(role.me, self._owner.store.instance):
+        if known is None or (known.uuid, known.state.leader_epoch) != (role.uuid, role.epoch):
+            return  # another leader has not said what it counts on
+        state = known.state
+        if state.counts_on(role.me, self._owner.store.instance):
             # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up;
             # among the last members it would stay for ever, while the set waits for it to be large enough.
-            counts_no_more = renounced(known.state, role.me)
-            if counts_no_more is not None and known.state.leader_epoch == role.epoch:
-                await self._change(known, counts_no_more)
-            role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
-            raise LogdError(role.trouble)
-        self._log.info(
-            "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
-            topic=log.topic,
-            partition=log.partition,
-            position=position,
-            end=log.end,
-        )
-        await self.drop(log, position)
-
-    async def drop(self, log: PartitionLog, position: int) -> None:
-        """Replace a log by an empty one that begins at ``position``."""
+            counts_no_more = renounced(state, role.me)
+            if counts_no_more is None:
+                role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
+                raise LogdError(role.trouble)
+            state = counts_no_more
+        await self._outdate_changes(known, state)
+        if role.is_lost:
+            self._log.warn(
+                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                topic=log.topic,
+                partition=log.partition,
+                leader=role.leader,
+                reason=log.offline,
+            )
+            await self._relinquish(log, position)
+        else:
+            self._log.info(
+                "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
+                topic=log.topic,
+                partition=log.partition,
+                position=position,
+                end=log.end,
+            )
+        if role.log is not log:
+            return  # it was served again meanwhile
         await called_back(partial(self._owner.store.restart, log, position))
         self._epochs.log_emptied()
+        role.is_lost = False
+
+    async def _outdate_changes(self, known: KnownState, state: PartitionState) -> None:
+        """Write a state that does not count on this replica, so that the changes of it that are under way fail.
+
+        One of them may be the leader's, which wanted to add this replica for what that had flushed before; it names
+        the former version. Reading the state would not do, as the change may still be on its way to the tree. So it is
+        written again even where nothing in it changes.
+        """
+        if not await self._change(known, state):
+            raise LogdError("it has to begin again, and the partition's state has changed meanwhile")
+
+    async def _relinquish(self, log: PartitionLog, position: int) -> None:
+        """Have the tree vouch for nothing of a lost log that is to begin again."""
+        try:
+            await self._owner.relinquish(log.topic, log.partition)
+        except CoordinationError as error:
+            raise LogdError(f"the stored end in the tree cannot be lowered now: {error}") from error
+        await self._lower_stored_end(log, position)
 
     def delete_before(self, log: PartitionLog, position: int) -> None:
         """Delete the records before ``position``, where the leader's log begins now."""

@@ -122,14 +122,19 @@ class Replica:
             return
         state = known.state
         if log.offline is not None:
-            await self._leave_offline(known)
+            await self._leave_offline(known, replicas)
             return
         self._giving_way.served()
         if not self._epochs.is_read:
             await self._epochs.read(log, self._state_epoch)
-        role = self.role
-        if state.leads(self._me, self._owner.store.instance):
-            if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
+            self._again = True  # the log may have gone offline meanwhile, as it was compared, or the state have changed
+            return
+        role, has_role = self.role, self._has_role_of(state)
+        if not has_role and not self._owner.is_compared(log.topic, known.uuid):
+            # The log may be found to be lost. Until then nobody may follow it, or count on it as a follower.
+            self._end_role()
+        elif state.leads(self._me, self._instance):
+            if has_role and isinstance(role, LeaderRole):
                 role.take(known, replicas)
                 if role.epoch_start is None:  # the epoch file or the mark could not be written, as on a full disk
                     await self._try_to_begin(role, known, replicas)
@@ -139,10 +144,16 @@ class Replica:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
             self._end_role()
-        elif isinstance(role, FollowerRole) and (role.epoch, role.leader) == (state.leader_epoch, state.leader):
-            pass
-        else:
-            self._follow(known, replicas)
+        elif not has_role:
+            self._follow(known, replicas, self._epochs.known)
+
+    def _has_role_of(self, state: PartitionState) -> bool:
+        """Return whether the role is that of a state, and of a lost log if the log is offline."""
+        role = self.role
+        if isinstance(role, FollowerRole):
+            is_lost = self.log.offline is not None
+            return (role.epoch, role.leader, role.is_lost) == (state.leader_epoch, state.leader, is_lost)
+        return role is not None and role.epoch == state.leader_epoch and state.leads(self._me, self._instance)
 
     # Roles
 
@@ -192,7 +203,9 @@ class Replica:
                 start=role.epoch_start,
             )
 
-    def _follow(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+    def _follow(
+        self, known: KnownState, replicas: tuple[int, ...], history: EpochHistory, *, is_lost: bool = False
+    ) -> None:
         self._end_role()
         log, state, truncation = self.log, known.state, self._truncation
         log.leadership = PartitionLeadership(state.leader, state.leader_epoch, replicas, state.in_sync)
@@ -203,36 +216,40 @@ class Replica:
             state.leader,
             known.uuid,
             state.leader_epoch,
-            self._epochs.known,
+            history,
             lambda position: self._do(partial(truncation.truncate, position)),
             lambda epoch, start: self._do(partial(truncation.begin_epoch, epoch, start)),
             lambda position: self._do(partial(truncation.restart, position)),
             fetcher.tell,
             lambda position: truncation.delete_before(self.log, position),
+            is_lost,
         )
         self.role, log.replica = role, role
         fetcher.add(role)
 
-    async def _leave_offline(self, known: KnownState) -> None:
-        """Give up leading a log that cannot be served, so that another replica with all messages leads."""
-        self._end_role()
+    async def _leave_offline(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+        """Give up leading a log that cannot be served, so that another replica with all messages leads.
+
+        If the log is lost, and the state does not count on it, it begins again once its leader does not either.
+        """
+        if known.state.leads(self._me, self._instance):
+            self._end_role()
+            await self._giving_way.offline(self.log, known)
+        elif self._has_role_of(known.state):
+            pass  # its leader is asked already
+        elif self._is_to_begin_again(known):
+            self._follow(known, replicas, EpochHistory(), is_lost=True)
+        else:
+            self._end_role()
+
+    def _is_to_begin_again(self, known: KnownState) -> bool:
         log, state = self.log, known.state
-        if state.leads(self._me, self._instance):
-            await self._giving_way.offline(log, known)
-        elif (
+        return (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
-            and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
-        ):
-            self._log.warn(
-                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
-                topic=log.topic,
-                partition=log.partition,
-                leader=state.leader,
-                reason=log.offline,
-            )
-            await self._truncation.drop(log, 0)
-            self._again = True
+            and self._owner.is_compared(log.topic, known.uuid)
+            and (isinstance(log.offline, BytesLost) or self._owner.is_lost(log.topic, log.partition))
+        )
 
     @property
     def _instance(self) -> str:

@@ -117,6 +117,7 @@ class ReplicaManager:
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
         self.states.changed = self._state_changed
+        self._ends.compared = self._look_at_topic
         self.states.start()
         for topic in self._topics.names():
             entry = self._topics.get(topic)
@@ -298,9 +299,17 @@ class ReplicaManager:
         """See ReplicaOwner."""
         self.early_followers.begun((log.topic, log.partition))
 
-    async def relinquish(self, topic: str, partition: int) -> bool:
+    def is_compared(self, topic: str, uuid: str) -> bool:
         """See ReplicaOwner."""
-        return bool(await self._ends.relinquish(topic, partition))
+        return self._ends.is_compared(topic, uuid)
+
+    def is_lost(self, topic: str, partition: int) -> bool:
+        """See ReplicaOwner."""
+        return self._ends.lost(topic, partition) is not None
+
+    async def relinquish(self, topic: str, partition: int) -> None:
+        """See ReplicaOwner."""
+        await self._ends.relinquish(topic, partition)
 
     async def lower_stored_end(self, topic: str, partition: int, position: int) -> None:
         """See ReplicaOwner."""

@@ -116,6 +116,8 @@ class ReplicaRequests:
             followed = self._parts.get((part.topic, part.partition))
             if followed is None or followed.role is None or followed.progress is None or not followed.is_equal:
                 continue
+            if followed.progress.session is not followed:
+                continue  # an earlier connection: the follower has said later what it has, which may be less
             if followed.role.epoch == part.leader_epoch and self._is_current(followed):
                 followed.role.progressed(followed.progress, min(part.flushed_end, followed.role.log.end))
 
@@ -181,6 +183,8 @@ class ReplicaRequests:
         if followed.progress is None or followed not in followed.progress.sessions:
             followed.role = role
             followed.progress = role.follow(request.broker, request.instance, followed)
+        if followed.progress.session is not followed:
+            return  # as for progress
         if _divergence(role, part) is None and part.position >= role.log.start:
             followed.is_equal = True
             if part.position == followed.sent[0]:  # asked for again: they may have been refused

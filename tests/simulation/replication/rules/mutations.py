@@ -66,11 +66,11 @@ def truncate_to_the_visible_end() -> AbstractContextManager[Any]:
     """A broker that begins to follow truncates its log to the visible end, as far as it knows that."""
     follow = Replica._follow
 
-    def cutting(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
-        follow(replica, known, replicas)
+    def cutting(replica: Replica, known: KnownState, *more: Any, **others: Any) -> None:
+        follow(replica, known, *more, **others)
         role = replica.role
         assert isinstance(role, FollowerRole)
-        if role.log.visible_end < role.log.end:
+        if role.log.visible_end < role.log.end and not role.is_lost:
             replica._owner.fetcher(role.leader).remove(role)
             role._truncate(role.log.visible_end)
 
@@ -232,7 +232,7 @@ def elect_anyone() -> AbstractContextManager[Any]:
 def lead_though_damaged() -> AbstractContextManager[Any]:
     """A leader whose log cannot be served stays the leader."""
 
-    async def stay(replica: Replica, known: KnownState) -> None:
+    async def stay(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
         replica._end_role()
 
     return mock.patch.object(Replica, "_leave_offline", stay)
