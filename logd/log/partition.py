@@ -239,7 +239,8 @@ class PartitionLog(VisibleLog):
         """Replace the reason of an offline partition, which could not be served again."""
         self.offline = error
 
-    # For the flusher, the upkeep and the store.
+    # For the flusher, the upkeep and the store
+
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Include these folders in the next sync, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
