@@ -45,6 +45,8 @@ class Replica:
     _busy: bool = field(default=False, init=False)
     #: Things to do before the role is looked at again.
     _steps: list[Callable[[], Coroutine[Any, Any, None]]] = field(factory=list, init=False)
+    #: The follower of which a step is waiting, or under way.
+    _at_work: FollowerRole | None = field(default=None, init=False)
     _again: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
     _giving_way: GivingWay = field(init=False)
@@ -275,6 +277,9 @@ class Replica:
     def _do(self, step: Callable[[FollowerRole], Coroutine[Any, Any, None]]) -> None:
         role = self.role
         assert isinstance(role, FollowerRole)
+        if self._at_work is role:
+            return  # the leader was asked again meanwhile: its answer is about the log as it was before the step
+        self._at_work = role
 
         async def work() -> None:
             if self.role is not role:
@@ -282,6 +287,7 @@ class Replica:
             try:
                 await step(role)
             finally:
+                self._at_work = None
                 if self.role is role and not self._stopped:
                     role.history = self.history or EpochHistory()
                     self._owner.clock.callLater(0, self._fetch_on, role)

@@ -16,6 +16,8 @@ from logd.coord.partition_state import PartitionState
 from logd.coord.records import SetData
 from logd.log.disk.names import segment_start
 from logd.log.epochs.history import NO_EPOCH
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
@@ -202,6 +204,31 @@ class UncomparedTests(LostReplicaTestCase):
         self.assertIs(self.leader, self.lossy)
         self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
         self.assertGreaterEqual(self.logs()[self.first.host].visible_end, sent.next_position)
+
+
+class BeginAgainTests(LostReplicaTestCase):
+    """A replica that is back with files that are missing, and counts no more."""
+
+    def setUp(self) -> None:
+        """Lose the files, and count how often the log begins again."""
+        super().setUp()
+        self.lossy.kill()
+        self.advance_until(lambda: not self.is_in_sync)
+        self.remove_segments(self.lossy)
+        self.restarts, restart = list[int](), LogStore.restart
+
+        def counting(store: LogStore, log: PartitionLog, position: int, done: Any) -> None:
+            self.restarts.append(position)
+            restart(store, log, position, done)
+
+        self.patch(LogStore, "restart", counting)
+
+    def test_on_a_slow_disk_it_begins_again_once(self) -> None:
+        """Asked again meanwhile, it would be emptied with what it has copied, and has told its leader of."""
+        self.lossy.disk_delay = lambda: 1.5
+        self.lossy.start()
+        self.cluster.advance(30.0)
+        self.assertEqual((self.restarts, self.is_in_sync), ([0], True))
 
 
 class LateReportTests(LostReplicaTestCase):
