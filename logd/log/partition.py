@@ -20,8 +20,7 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.leadership import PartitionLeadership
-from logd.log.disk.errors import PASSING, append_refusal
-from logd.log.disk.names import join, segment_name
+from logd.log.disk.errors import append_refusal
 from logd.log.disk.open_files import FileRange
 from logd.log.flush_task import FlushTask
 from logd.log.flusher import FlushState
@@ -31,8 +30,8 @@ from logd.log.offline_text import not_appended, not_flushed
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.retention_rule import expire
+from logd.log.segment_reads import SegmentReads
 from logd.log.segments import SegmentList
-from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
 from logd.log.visibility.visible_log import VisibleLog
 from logd.log.visibility.waiters import VisibilityWaiters
@@ -67,7 +66,7 @@ class PartitionLog(VisibleLog):
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     _unsynced: Unsynced = field(factory=Unsynced)
-    _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
+    _reads: SegmentReads = field(init=False)
     #: Starts of the expired segments whose files are still to be removed.
     _expired: list[int] = field(factory=list)
 
@@ -79,6 +78,7 @@ class PartitionLog(VisibleLog):
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = VisibilityWaiters(self._listener_raised)
+        self._reads = SegmentReads(self.folder, self._context)
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
 
@@ -161,37 +161,15 @@ class PartitionLog(VisibleLog):
             raise OffsetOutOfRange(f"{self.folder}: position {position} is not between {self.start} and {self.end}")
         if max_bytes <= 0:
             return None
-        if self._unreadable:
-            visible_end = self._unreadable.clip(position, visible_end, self._context.clock.seconds())
-        writer = self._writer
-        base = writer.segment.start
-        try:
-            if position >= base:
-                shared = writer.shared or writer.open()
-                shared.hold()
-                limit = visible_end
-            else:
-                number = self.segment_list.find(position)
-                base = self.segment_list.starts[number]
-                limit = min(self.segment_list.starts[number + 1], visible_end)
-                path = join(self.folder, segment_name(base))
-                shared = self._context.open_files.acquire(path, limit - base)
-        except OSError as error:
-            if error.errno not in PASSING and self._unreadable.note(base, str(error), self._context.clock.seconds()):
-                self._context.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
-            raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
-        return FileRange(shared, position - base, min(limit - position, max_bytes), self, base)
+        return self._reads.open(self, self.segment_list, self._writer, position, visible_end, max_bytes)
 
     def cannot_read(self, position: int, error: OSError) -> None:
         """Record that a read at ``position`` failed: for a while ``read`` stops short of that position."""
-        if self._unreadable.note(position, str(error), self._context.clock.seconds()):
-            text = "{folder} cannot be read at position {position}: {error}"
-            self._context.report(text, folder=self.folder, position=position, error=error)
+        self._reads.failed(position, error)
 
     def forget_file(self, start: int) -> None:
         """Reopen the closed segment that begins at ``start`` for the next reader, because its file was replaced."""
-        self._context.open_files.forget(join(self.folder, segment_name(start)))
-        self._unreadable.clear()
+        self._reads.replaced(start)
         self.loss = ""
 
     def forget_boundaries(self, start: int) -> None:
@@ -261,7 +239,8 @@ class PartitionLog(VisibleLog):
         """Replace the reason of an offline partition, which could not be served again."""
         self.offline = error
 
-    # For the flusher, the upkeep and the store.
+    # For the flusher, the upkeep and the store
+
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Include these folders in the next sync, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
@@ -309,7 +288,7 @@ class PartitionLog(VisibleLog):
             self.start = max(self.start, self.segment_list.starts[0])
             self._expired.extend(removed)
             for start in removed:
-                self._context.open_files.forget(join(self.folder, segment_name(start)))
+                self._reads.removed(start)
 
     def try_to_roll(self, now: float) -> None:
         """Begin a new segment so that the last one can be removed; on a full disk the older ones are all the same."""

@@ -16,6 +16,8 @@ from logd.log.partition import PartitionLog
 from logd.protocol import loops
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart, ReplicaPart
 
+#: The position that a follower names whose log is lost: before every log, so that the leader counts on nothing there.
+NOTHING_HERE = -1
 #: The most bytes that are asked for so that less of an entry is sent twice; an entry that does not fit needs more.
 MOST_WANTED_BYTES = 4 << 20
 
@@ -36,7 +38,7 @@ class FollowerRole:
     uuid: str
     epoch: int
     history: EpochHistory
-    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see Replica.
+    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see FollowerTruncation.
     _truncate: Callable[[int], None]
     _begin_epoch: Callable[[int, int], None]
     _restart: Callable[[int], None]
@@ -44,6 +46,9 @@ class FollowerRole:
     _tell: Callable[[FollowerRole], None]
     #: Deletes the records before a position, where the leader's log begins.
     _delete_before: Callable[[int], None]
+    #: True for a log that is lost, until it has begun again. The leader may count on what was there, so it is told
+    #: first that nothing is; until it has answered the files are left alone.
+    is_lost: bool = False
     #: The reason why the partition does not follow at the moment, as logged.
     trouble: str = field(default="", init=False)
     #: The bytes that the next fetch is to bring at least: more where entries do not fit well.
@@ -96,9 +101,15 @@ class FollowerRole:
         """The topic and the partition."""
         return self.log.topic, self.log.partition
 
+    @property
+    def _position(self) -> int:
+        return NOTHING_HERE if self.is_lost else self.log.end
+
     def part(self) -> ReplicaPart:
         """Return what a fetch says of this partition."""
-        log, position = self.log, self.log.end + self.ahead
+        log, position = self.log, self._position + self.ahead
+        if self.is_lost:
+            return ReplicaPart(log.topic, log.partition, self.epoch, position, NO_EPOCH, 0, self.uuid)
         last_epoch = self.history.before(position)
         return ReplicaPart(log.topic, log.partition, self.epoch, position, last_epoch, log.flushed_end, self.uuid)
 
@@ -115,14 +126,14 @@ class FollowerRole:
         position, and not taken.
         """
         log = self.log
-        if self._ended or part.leader_epoch != self.epoch or part.position != log.end:
+        if self._ended or part.leader_epoch != self.epoch or part.position != self._position:
             return False  # about another leadership, or a position that is named no more
         if part.error == OffsetOutOfRange.code:
-            if part.log_start <= log.end:
+            if part.log_start <= log.end and not self.is_lost:
                 return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")
             self._restart(part.log_start)
             return False
-        if part.error:
+        if part.error or self.is_lost:
             return False
         if part.epoch_end >= 0:
             own = self.history.end_of(part.epoch, log.end)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from attrs import define, field
 
-from logd.broker.replication.copies import CopyWaiters
+from logd.interfaces import IFlushListener
+from logd.log.visibility.waiters import VisibilityWaiters, Wait
 
 
 class FollowerListener(Protocol):
@@ -23,11 +24,35 @@ class FollowerListener(Protocol):
 
 
 class EarlyFollower(Protocol):
-    """A follower that has asked for a partition which this broker does not lead yet."""
+    """A follower that has asked for a partition which this broker does not lead, or not yet."""
 
     def begun(self) -> None:
         """Take note that this broker leads the partition now."""
         ...
+
+
+class EarlyFollowers:
+    """All early followers on one broker, by topic and partition."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._waiting: dict[tuple[str, int], dict[EarlyFollower, None]] = {}
+
+    def expect(self, place: tuple[str, int], follower: EarlyFollower) -> None:
+        """Tell a follower once a partition is led here."""
+        self._waiting.setdefault(place, {})[follower] = None
+
+    def expect_no_more(self, place: tuple[str, int], follower: EarlyFollower) -> None:
+        """Tell a follower no more."""
+        followers = self._waiting.get(place, {})
+        followers.pop(follower, None)
+        if not followers:
+            self._waiting.pop(place, None)
+
+    def begun(self, place: tuple[str, int]) -> None:
+        """Tell those who wait for a partition, which is led here now."""
+        for follower in self._waiting.pop(place, ()):
+            follower.begun()
 
 
 @define(eq=False)
@@ -51,6 +76,63 @@ class FollowerProgress:
     def session(self) -> FollowerListener | None:
         """Its latest connection, None while it has none."""
         return self.sessions[-1] if self.sessions else None
+
+    def has_everything(self, end: int) -> bool:
+        """Return whether it follows now, and has flushed the whole log, which ends at ``end``."""
+        return self.session is not None and self.flushed >= end
+
+    def progressed(self, flushed: int, end: int, now: float) -> None:
+        """Note what it has flushed of the log, which ends at ``end``."""
+        self.flushed = flushed
+        if flushed >= end:
+            self.caught_up = now
+        elif flushed >= self.sample_end:
+            self.caught_up = max(self.caught_up, self.sampled)
+            self.sample_end, self.sampled = end, now
+
+    def diverged(self) -> None:
+        """Note that it has to truncate its log or to begin again: what it had flushed counts no more."""
+        self.position = self.flushed = self.sample_end = 0
+        self.sampled = 0.0
+
+
+@define(eq=False)
+class CopyWaiters:
+    """The waits of one leader, by the number of copies. ``raised(traceback)`` is called for a listener that raises."""
+
+    _raised: Callable[[str], None]
+    _waiters: dict[int, VisibilityWaiters] = field(factory=dict, init=False)
+
+    def wait(self, copies: int, position: int, ends: Iterable[int], listener: IFlushListener) -> Wait | None:
+        """Call ``listener`` once ``copies`` of the ends have reached ``position``, and return the wait.
+
+        If they have reached it already, call it at once and return None.
+
+        ``ends`` are the present ends of all copies, the leader's own among them.
+        """
+        end = _least_of_greatest(copies, ends)
+        if end >= position:
+            listener.visible(end)
+            return None
+        waiters = self._waiters.get(copies)
+        if waiters is None:
+            waiters = self._waiters[copies] = VisibilityWaiters(self._raised)
+        return waiters.add(position, listener)
+
+    def moved(self, ends: Callable[[], Iterable[int]]) -> None:
+        """Call the listeners that need not wait longer; an end has moved."""
+        if self._waiters:
+            found = list(ends())
+            for copies, waiters in list(self._waiters.items()):
+                waiters.reached(_least_of_greatest(copies, found))
+                if not len(waiters):
+                    self._waiters.pop(copies, None)
+
+    def fail(self, error: BaseException) -> None:
+        """Call all listeners with ``error``."""
+        waiters, self._waiters = self._waiters, {}
+        for each in waiters.values():
+            each.fail(error)
 
 
 class Followers(dict[int, FollowerProgress]):
@@ -80,3 +162,9 @@ class Followers(dict[int, FollowerProgress]):
     def ends(self, own: int) -> list[int]:
         """Return the ends of all copies, with ``own`` as that of the leader's."""
         return [own, *(follower.position for follower in self.values())]
+
+
+def _least_of_greatest(count: int, ends: Iterable[int]) -> int:
+    """Return the position that ``count`` of the ends have reached; -1 if there are fewer ends."""
+    greatest = sorted(ends, reverse=True)
+    return greatest[count - 1] if count <= len(greatest) else -1

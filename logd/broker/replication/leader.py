@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from attrs import define, field
 from twisted.logger import Logger
 
 from logd.broker.replication.followers import FollowerListener, FollowerProgress, Followers
-from logd.coord.elections import with_in_sync
+from logd.broker.replication.in_sync_set import InSyncSet, may_join
 from logd.coord.errors import BadVersion, CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
@@ -23,8 +23,6 @@ from logd.log.epochs.mark import MARK_BYTES, EpochMark, encode_epoch_mark
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
 
-#: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
-GONE_SECONDS = 0.25
 #: Seconds before a change of the in-sync set that may have failed is tried again.
 RETRY_SECONDS = 0.5
 #: Seconds for which a leader that is to hand over takes no messages. The controller does not wait so long.
@@ -49,21 +47,17 @@ class LeaderRole:
     epoch_start: int | None = field(default=None, init=False)
     history: EpochHistory = field(init=False, factory=EpochHistory)
     _known: KnownState
-    _replicas: tuple[int, ...]
+    #: The brokers that are to store the partition, the preferred leader first.
+    replicas: tuple[int, ...]
     _clock: Clock
     #: Writes a changed state; raises BadVersion and other CoordinationErrors.
     _change: ChangeState
-    #: Returns the instance of each live broker.
-    _live: Callable[[], Mapping[int, str]]
-    #: Seconds after which a follower that has not caught up is not in sync any more.
-    _lag: float
+    _in_sync_set: InSyncSet
     #: Called when the log cannot be served any more, or an append has found no room.
     _on_failure: Callable[[], None]
-    followers: Followers = field(init=False)
     #: The in-sync set that is being written, None if none is.
     _proposed: tuple[int, ...] | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
-    _began: float = field(init=False)
     _changes: Background = field(factory=lambda: Background("changing an in-sync set"), init=False)
     #: The leaders here that have to look again though nothing may happen to them: see ``unsettled``.
     _looking: dict[LeaderRole, None]
@@ -71,10 +65,13 @@ class LeaderRole:
     handing_over: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._began = self._clock.seconds()
         self._unsettle()
-        self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
         self._take_leadership()
+
+    @property
+    def followers(self) -> Followers:
+        """The followers by broker."""
+        return self._in_sync_set.followers
 
     @property
     def ended(self) -> bool:
@@ -176,7 +173,7 @@ class LeaderRole:
 
     def take(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         """Take a changed state of the same epoch."""
-        self._replicas = replicas
+        self.replicas = replicas
         self._take_known(known)
         self.look()
 
@@ -190,7 +187,7 @@ class LeaderRole:
             self._move_visible_end()
 
     def _take_leadership(self) -> None:
-        self.log.leadership = PartitionLeadership(self.me, self.epoch, self._replicas, self.in_sync)
+        self.log.leadership = PartitionLeadership(self.me, self.epoch, self.replicas, self.in_sync)
 
     # The beginning and the end
 
@@ -221,7 +218,7 @@ class LeaderRole:
 
     def may_follow(self, broker: int, instance: str) -> bool:
         """Return whether a broker is to store the partition, and is registered with this data directory."""
-        return broker in self._replicas and self._live().get(broker, instance) == instance
+        return broker in self.replicas and not self._in_sync_set.is_replaced(broker, instance)
 
     def follow(self, broker: int, instance: str, session: FollowerListener) -> FollowerProgress:
         """Note that ``broker`` follows from now on, on a connection of its own; return what is known of it."""
@@ -248,21 +245,14 @@ class LeaderRole:
 
     def progressed(self, follower: FollowerProgress, flushed: int) -> None:
         """Note what a follower has flushed."""
-        now = self._clock.seconds()
-        follower.flushed = flushed
-        if flushed >= self.log.end:
-            follower.caught_up = now
-        elif flushed >= follower.sample_end:
-            follower.caught_up = max(follower.caught_up, follower.sampled)
-            follower.sample_end, follower.sampled = self.log.end, now
+        follower.progressed(flushed, self.log.end, self._clock.seconds())
         self._move_visible_end()
-        if self._may_join(follower):
+        if self.epoch_start is not None and may_join(follower, self._joining_end):
             self.look()
 
     def diverged(self, follower: FollowerProgress) -> None:
         """Note that a follower has to truncate its log or to begin again: what it had flushed counts no more."""
-        follower.position = follower.flushed = follower.sample_end = 0
-        follower.sampled = 0.0
+        follower.diverged()
         self._unsettle()
 
     def _move_visible_end(self) -> None:
@@ -291,63 +281,29 @@ class LeaderRole:
         """Change the in-sync set if a member has fallen behind, or a follower has caught up."""
         if self._ended or self._proposed is not None or self.epoch_start is None or self.handing_over:
             return
-        state = self._known.state
-        staying = [member for member in state.in_sync if member == self.me or not self._is_behind(member)]
+        state, end, least = self._known.state, self.log.end, self.log.settings.min_insync_replicas
         joining: list[int] = []
-        if self.knows_visible_end or len(state.in_sync) < self.log.settings.min_insync_replicas:
-            joining = [
-                broker
-                for broker, follower in self.followers.items()
-                if broker not in state.in_sync and self._may_join(follower, broker)
-            ]
-        wanted = tuple(sorted([*staying, *joining]))
-        forgets = bool(state.last) and len(wanted) >= self.log.settings.min_insync_replicas
+        if self.knows_visible_end or len(state.in_sync) < least:
+            joining = self._in_sync_set.joining(state, self.replicas, self._joining_end)
+        wanted = tuple(sorted([*self._in_sync_set.staying(state, end), *joining]))
+        forgets = bool(state.last) and len(wanted) >= least
         if wanted != tuple(sorted(state.in_sync)) or forgets:
             self._propose(wanted)
-        elif not state.last and self._is_settled():
+        elif not state.last and self._in_sync_set.is_settled(state, end):
             self._looking.pop(self, None)
 
-    def _is_settled(self) -> bool:
-        """Return whether all in-sync replicas have everything, and no other one follows."""
-        in_sync = self.in_sync
-        return all(broker == self.me or self._has_everything(broker) for broker in in_sync) and not any(
-            follower.sessions and broker not in in_sync for broker, follower in self.followers.items()
-        )
-
-    def _has_everything(self, broker: int) -> bool:
-        """Return whether a follower has the whole log; one that has not come since this leadership began has not."""
-        follower = self.followers.get(broker)
-        return follower is not None and follower.session is not None and follower.flushed >= self.log.end
-
-    def _is_behind(self, broker: int) -> bool:
-        now = self._clock.seconds()
-        follower = self.followers.get(broker)
-        if follower is None:
-            return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
-        if follower.session is None and broker not in self._live():
-            return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
-        if follower.session is not None and follower.flushed >= self.log.end:
-            follower.caught_up = now
-        return now - max(follower.caught_up, self._began) > self._lag
-
-    def _may_join(self, follower: FollowerProgress, broker: int | None = None) -> bool:
-        if self.epoch_start is None or follower.session is None:
-            return False
-        if broker is not None and (broker not in self._replicas or self._live().get(broker) != follower.instance):
-            return False
-        return follower.flushed >= max(self.log.visible_end, self.epoch_start)
+    @property
+    def _joining_end(self) -> int:
+        """The position up to which a follower has to have flushed the log, so that it may join the in-sync set."""
+        assert self.epoch_start is not None
+        return max(self.log.visible_end, self.epoch_start)
 
     def _propose(self, wanted: tuple[int, ...]) -> None:
-        state = self._known.state
-        instances = {broker: follower.instance for broker, follower in self.followers.items()}
-        for broker in (*state.in_sync, *state.last):
-            if broker in state.instances and broker not in wanted:
-                instances[broker] = state.instances[broker]
-        instances[self.me] = state.instances[self.me]
-        changed = with_in_sync(state, wanted, instances, self.log.settings.min_insync_replicas)
+        known, least = self._known, self.log.settings.min_insync_replicas
+        changed = self._in_sync_set.changed(known.state, wanted, least)
         self._proposed = wanted
         self._move_visible_end()  # from now on the new members count, also for what is flushed here in the next moment
-        self._changes.start(self._write(self._known, changed))
+        self._changes.start(self._write(known, changed))
 
     async def _write(self, former: KnownState, changed: PartitionState) -> None:
         """Write a changed in-sync set. It counts as proposed until it is known whether it was written."""
@@ -366,15 +322,11 @@ class LeaderRole:
     @property
     def is_under_replicated(self) -> bool:
         """True while not all replicas are in sync."""
-        return len(self.in_sync) < len(self._replicas)
+        return len(self.in_sync) < len(self.replicas)
 
-    def successor(self, live: Mapping[int, str]) -> int | None:
-        """Return the first replica that has everything, and could lead at once; None if there is none."""
-        for broker in self._others(live):
-            follower = self.followers.get(broker)
-            if follower is not None and follower.session is not None and follower.flushed >= self.log.end:
-                return broker
-        return None
+    def has_everything(self, broker: int) -> bool:
+        """Return whether a follower has the whole log, and could lead at once."""
+        return self._in_sync_set.has_everything(broker, self.log.end)
 
     def hand_to_successor(self, give_way: GiveWay) -> None:
         """Let the successor lead that the controller has named, if there is one, once it has everything."""
@@ -386,12 +338,3 @@ class LeaderRole:
             await give_way(self, HAND_SECONDS, (successor,))
 
         self._changes.start(hand())
-
-    def has_others(self, live: Mapping[int, str]) -> bool:
-        """Return whether there are other in-sync replicas that are live."""
-        return bool(self._others(live))
-
-    def _others(self, live: Mapping[int, str]) -> list[int]:
-        state = self._known.state
-        members = [broker for broker in self._replicas if broker in state.in_sync and broker != self.me]
-        return [broker for broker in members if live.get(broker) == state.instances.get(broker)]

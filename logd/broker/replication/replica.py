@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.replication.epoch_cache import EpochCache
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.follower_truncation import FollowerTruncation
+from logd.broker.replication.giving_way import GivingWay
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_owner import IdleRole, ReplicaOwner
-from logd.coord.elections import handed_over, renounced
+from logd.coord.elections import handed_over
 from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
 from logd.deferreds.background import Background
-from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
-from logd.log.epochs.epoch_file import read_epochs, write_epochs
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
-from logd.log.epochs.search import recover_epochs
-from logd.log.index.lookup import find_boundary
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
-from logd.log.store.truncation import TruncationRefused
-
-if TYPE_CHECKING:
-    from logd.broker.replication.giving_way import GivingWay
 
 #: Seconds before a change of the role that failed is tried again.
 RETRY_SECONDS = 1.0
@@ -47,27 +40,33 @@ class Replica:
     log: PartitionLog
     _owner: ReplicaOwner
     role: LeaderRole | FollowerRole | None = field(default=None, init=False)
-    #: The epochs of the log, None until they are read.
-    history: EpochHistory | None = field(default=None, init=False)
-    #: The latest epoch that the epoch file ever named: perhaps one of which the log has no entry.
-    _highest_epoch: int = field(default=NO_EPOCH, init=False)
+    _epochs: EpochCache = field(init=False)
     _work: Background = field(factory=lambda: Background("changing the role of a replica"), init=False)
     _busy: bool = field(default=False, init=False)
     #: Things to do before the role is looked at again.
     _steps: list[Callable[[], Coroutine[Any, Any, None]]] = field(factory=list, init=False)
+    #: The follower of which a step is waiting, or under way.
+    _at_work: FollowerRole | None = field(default=None, init=False)
     _again: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
     _giving_way: GivingWay = field(init=False)
+    _truncation: FollowerTruncation = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        owner = self._owner
         self.log.replica = IdleRole(self.log, self._me)
-        from logd.broker.replication.giving_way import GivingWay  # most brokers have no replicated topics
-
-        self._giving_way = GivingWay(self._owner, self._change)
+        self._epochs = EpochCache(owner.store.files, owner.threads)
+        self._giving_way = GivingWay(owner, self._change)
+        self._truncation = FollowerTruncation(owner, self._epochs, self._change)
 
     @property
     def _me(self) -> int:
         return self._owner.store.broker_id
+
+    @property
+    def history(self) -> EpochHistory | None:
+        """The epochs of the log, None until they are read."""
+        return self._epochs.history
 
     def bind(self, log: PartitionLog) -> None:
         """Take the log that replaces the former one: it was truncated, or is served again."""
@@ -80,7 +79,7 @@ class Replica:
             self._end_role()
             log.replica = IdleRole(log, self._me)
         if not self._busy:
-            self.history = None  # as at a start
+            self._epochs.log_changed()
             self.look()
 
     def look(self) -> None:
@@ -125,14 +124,19 @@ class Replica:
             return
         state = known.state
         if log.offline is not None:
-            await self._leave_offline(known)
+            await self._leave_offline(known, replicas)
             return
         self._giving_way.served()
-        if self.history is None:
-            self.history = await self._read_history()
-        role = self.role
-        if state.leads(self._me, self._owner.store.instance):
-            if isinstance(role, LeaderRole) and role.epoch == state.leader_epoch:
+        if not self._epochs.is_read:
+            await self._epochs.read(log, self._state_epoch)
+            self._again = True  # the log may have gone offline meanwhile, as it was compared, or the state have changed
+            return
+        role, has_role = self.role, self._has_role_of(state)
+        if not has_role and not self._owner.is_compared(log.topic, known.uuid):
+            # The log may be found to be lost. Until then nobody may follow it, or count on it as a follower.
+            self._end_role()
+        elif state.leads(self._me, self._instance):
+            if has_role and isinstance(role, LeaderRole):
                 role.take(known, replicas)
                 if role.epoch_start is None:  # the epoch file or the mark could not be written, as on a full disk
                     await self._try_to_begin(role, known, replicas)
@@ -142,10 +146,16 @@ class Replica:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
             self._end_role()
-        elif isinstance(role, FollowerRole) and (role.epoch, role.leader) == (state.leader_epoch, state.leader):
-            pass
-        else:
-            self._follow(known, replicas)
+        elif not has_role:
+            self._follow(known, replicas, self._epochs.known)
+
+    def _has_role_of(self, state: PartitionState) -> bool:
+        """Return whether the role is that of a state, and of a lost log if the log is offline."""
+        role = self.role
+        if isinstance(role, FollowerRole):
+            is_lost = self.log.offline is not None
+            return (role.epoch, role.leader, role.is_lost) == (state.leader_epoch, state.leader, is_lost)
+        return role is not None and role.epoch == state.leader_epoch and state.leads(self._me, self._instance)
 
     # Roles
 
@@ -163,9 +173,9 @@ class Replica:
         self._end_role()
         log = self.log
         epoch = known.state.leader_epoch
-        if self._highest_epoch >= epoch:
+        if self._epochs.highest >= epoch:
             # An earlier life led in this epoch, and followers may have entries of it that were not flushed here.
-            await self._change(known, handed_over(known.state, self._me, self._highest_epoch + 1))
+            await self._change(known, handed_over(known.state, self._me, self._epochs.highest + 1))
             return
         role = self._owner.lead(log, known, replicas, self.look)
         self.role, log.replica = role, role
@@ -180,10 +190,9 @@ class Replica:
 
     async def _begin(self, role: LeaderRole) -> None:
         """Write the epoch file, and begin to lead. Raises LogdError and OSError; the call can be repeated."""
-        log, history = self.log, self.history
-        assert history is not None
-        begun = history.begun(role.epoch, log.end)
-        await self._write_history(begun)
+        log = self.log
+        begun = self._epochs.known.begun(role.epoch, log.end)
+        await self._epochs.write(log, begun)
         if self.role is role and self.log is log:
             self._owner.on_role(log)
             role.begin(begun)
@@ -196,10 +205,11 @@ class Replica:
                 start=role.epoch_start,
             )
 
-    def _follow(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+    def _follow(
+        self, known: KnownState, replicas: tuple[int, ...], history: EpochHistory, *, is_lost: bool = False
+    ) -> None:
         self._end_role()
-        log, state = self.log, known.state
-        assert self.history is not None
+        log, state, truncation = self.log, known.state, self._truncation
         log.leadership = PartitionLeadership(state.leader, state.leader_epoch, replicas, state.in_sync)
         fetcher = self._owner.fetcher(state.leader)
         role = FollowerRole(
@@ -208,38 +218,48 @@ class Replica:
             state.leader,
             known.uuid,
             state.leader_epoch,
-            self.history,
-            lambda position: self._do(partial(self._truncate, position)),
-            lambda epoch, start: self._do(partial(self._begin_epoch, epoch, start)),
-            lambda position: self._do(partial(self._restart, position)),
+            history,
+            lambda position: self._do(partial(truncation.truncate, position)),
+            lambda epoch, start: self._do(partial(truncation.begin_epoch, epoch, start)),
+            lambda position: self._do(partial(truncation.restart, position)),
             fetcher.tell,
-            self._delete_before,
+            lambda position: truncation.delete_before(self.log, position),
+            is_lost,
         )
         self.role, log.replica = role, role
         fetcher.add(role)
 
-    async def _leave_offline(self, known: KnownState) -> None:
-        """Give up leading a log that cannot be served, so that another replica with all messages leads."""
-        self._end_role()
+    async def _leave_offline(self, known: KnownState, replicas: tuple[int, ...]) -> None:
+        """Give up leading a log that cannot be served, so that another replica with all messages leads.
+
+        If the log is lost, and the state does not count on it, it begins again once its leader does not either.
+        """
+        if known.state.leads(self._me, self._instance):
+            self._end_role()
+            await self._giving_way.offline(self.log, known)
+        elif self._has_role_of(known.state):
+            pass  # its leader is asked already
+        elif self._is_to_begin_again(known):
+            self._follow(known, replicas, EpochHistory(), is_lost=True)
+        else:
+            self._end_role()
+
+    def _is_to_begin_again(self, known: KnownState) -> bool:
         log, state = self.log, known.state
-        if state.leads(self._me, self._instance):
-            await self._giving_way.offline(log, known)
-        elif (
+        return (
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
-            and (await self._owner.relinquish(log.topic, log.partition) or isinstance(log.offline, BytesLost))
-        ):
-            self._log.warn(
-                "{topic}-{partition} is copied anew from broker {leader}",
-                topic=log.topic,
-                partition=log.partition,
-                leader=state.leader,
-            )
-            await self._drop(0)
+            and self._owner.is_compared(log.topic, known.uuid)
+            and (isinstance(log.offline, BytesLost) or self._owner.is_lost(log.topic, log.partition))
+        )
 
     @property
     def _instance(self) -> str:
         return self._owner.store.instance
+
+    def _state_epoch(self) -> int:
+        known, _ = self._owner.known(self.log.topic, self.log.partition)
+        return NO_EPOCH if known is None else known.state.leader_epoch
 
     async def _change(self, known: KnownState, changed: PartitionState) -> bool:
         """Change the partition's state in the tree, and look at the role again; return whether it was changed."""
@@ -257,6 +277,9 @@ class Replica:
     def _do(self, step: Callable[[FollowerRole], Coroutine[Any, Any, None]]) -> None:
         role = self.role
         assert isinstance(role, FollowerRole)
+        if self._at_work is role:
+            return  # the leader was asked again meanwhile: its answer is about the log as it was before the step
+        self._at_work = role
 
         async def work() -> None:
             if self.role is not role:
@@ -264,6 +287,7 @@ class Replica:
             try:
                 await step(role)
             finally:
+                self._at_work = None
                 if self.role is role and not self._stopped:
                     role.history = self.history or EpochHistory()
                     self._owner.clock.callLater(0, self._fetch_on, role)
@@ -276,124 +300,3 @@ class Replica:
     def _fetch_on(self, role: FollowerRole) -> None:
         if self.role is role and not self._stopped:
             self._owner.fetcher(role.leader).add(role)
-
-    async def _truncate(self, position: int, role: FollowerRole) -> None:
-        log = self.log
-        self._log.info(
-            "{topic}-{partition} is truncated from {end} to {position}, where it and its leader diverge",
-            topic=log.topic,
-            partition=log.partition,
-            end=log.end,
-            position=position,
-        )
-        if position < log.start:
-            await self._restart(position, role)
-            return
-        assert self.history is not None
-        # The end of an epoch that this log does not have is no boundary here if an entry of another epoch lies across
-        # it: that entry is not the leader's, and goes as a whole. Then the leader is asked again.
-        snapshot = log.snapshot(log.end)
-        wanted = position
-        position = await self._on_thread(lambda: find_boundary(snapshot, wanted))
-        given_up, lost = self._is_given_up(role), log.visible_end - position
-        try:
-            if given_up or lost <= 0:  # otherwise nothing is cut off
-                await self._lower_stored_end(position)
-            await called_back(partial(self._owner.store.truncate, log, position, 0, given_up=given_up))
-            await self._lower_stored_end(position)  # it may have been written meanwhile
-        except TruncationRefused as error:
-            role.trouble = (
-                f"{error}. To have it copied anew from broker {role.leader}, stop broker {self._me}, "
-                f"remove {log.folder}, and start it again"
-            )
-            await sleep(self._owner.clock, RETRY_SECONDS)
-            raise TruncationRefused(role.trouble) from error
-        if lost > 0:
-            self._log.warn(
-                "{topic}-{partition} has lost {count} bytes that readers saw: a person let broker {leader} lead",
-                topic=log.topic,
-                partition=log.partition,
-                count=lost,
-                leader=role.leader,
-            )
-        await self._write_history(self.history.cut(position))
-
-    def _is_given_up(self, role: FollowerRole) -> bool:
-        """Return whether a person has let a replica lead, after the last epoch of this log, that may lack of it."""
-        known, _ = self._owner.known(self.log.topic, self.log.partition)
-        assert self.history is not None
-        return (
-            known is not None
-            and (known.uuid, known.state.leader_epoch) == (role.uuid, role.epoch)
-            and known.state.unclean_epoch > self.history.before(self.log.end)
-            and not known.state.counts_on(self._me, self._instance)
-        )
-
-    async def _lower_stored_end(self, position: int) -> None:
-        """Have the tree vouch for no more than that: a start that finds less would take the log for a lost one."""
-        try:
-            await self._owner.lower_stored_end(self.log.topic, self.log.partition, position)
-        except CoordinationError as error:
-            raise LogdError(f"the stored end in the tree cannot be lowered now: {error}") from error
-
-    async def _begin_epoch(self, epoch: int, start: int, role: FollowerRole) -> None:
-        assert self.history is not None
-        if self.log.end == start:
-            await self._write_history(self.history.followed_by(epoch, start))
-
-    async def _restart(self, position: int, role: FollowerRole) -> None:
-        log = self.log
-        known, _ = self._owner.known(log.topic, log.partition)
-        if known is not None and known.state.counts_on(self._me, self._instance):
-            # It would be elected though it lacks messages. The leader takes it out of the set, as it does not catch up;
-            # among the last members it would stay for ever, while the set waits for it to be large enough.
-            counts_no_more = renounced(known.state, self._me)
-            if counts_no_more is not None and known.state.leader_epoch == role.epoch:
-                await self._change(known, counts_no_more)
-            role.trouble = "it has to begin again, and waits until it does not count as in sync any more"
-            raise LogdError(role.trouble)
-        self._log.info(
-            "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
-            topic=log.topic,
-            partition=log.partition,
-            position=position,
-            end=log.end,
-        )
-        await self._drop(position)
-
-    async def _drop(self, position: int) -> None:
-        await called_back(partial(self._owner.store.restart, self.log, position))
-        self.history = EpochHistory()
-        self._again = True
-
-    def _delete_before(self, position: int) -> None:
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                self._log.debug("the beginning of a replica is not deleted yet: {error}", error=str(error))
-
-        self._owner.store.delete_before(self.log, position, done)
-
-    # The epoch file
-
-    async def _read_history(self) -> EpochHistory:
-        log, files = self.log, self._owner.store.files
-        try:
-            found: EpochHistory = await self._on_thread(lambda: read_epochs(files, log.folder))
-            self._highest_epoch = max(self._highest_epoch, found.latest)
-            return found  # with an epoch behind the log's end: the file goes on to name it until others come there
-        except ValueError:
-            self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
-        history: EpochHistory = await self._on_thread(lambda: recover_epochs(files, log.snapshot(log.end)))
-        if (known := self._owner.known(log.topic, log.partition)[0]) is not None:  # its mark may be deleted
-            self._highest_epoch = max(self._highest_epoch, known.state.leader_epoch)
-        await self._write_history(history)
-        return history
-
-    async def _write_history(self, history: EpochHistory) -> None:
-        files, folder = self._owner.store.files, self.log.folder
-        self._highest_epoch = max(self._highest_epoch, history.latest)
-        await self._on_thread(lambda: write_epochs(files, folder, history))
-        self.history = history
-
-    def _on_thread(self, work: Callable[[], Any]) -> Deferred[Any]:
-        return on_thread(self._owner.threads, work)

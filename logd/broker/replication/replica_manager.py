@@ -11,20 +11,17 @@ from twisted.logger import Logger
 
 from logd.broker.replication.broker_links import BrokerLinks
 from logd.broker.replication.catch_up import CatchUpThrottle
-from logd.broker.replication.followers import EarlyFollower
+from logd.broker.replication.followers import EarlyFollowers
+from logd.broker.replication.hand_over import ChangeToSuccessor, HandOver
+from logd.broker.replication.in_sync_set import InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.leader_looks import LeaderLooks
-from logd.broker.replication.replica import Replica
-from logd.broker.replication.replica_index import ReplicaIndex
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.config.replication import ReplicationSettings
 from logd.coord.elections import handed_over
-from logd.coord.errors import CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState, PartitionStates
-from logd.deferreds.gathering import for_each
-from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, IThreads
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.partition import PartitionLog
@@ -32,14 +29,8 @@ from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
+    from logd.broker.replication.replica import Replica
     from logd.broker.replication.replica_fetcher import ReplicaFetcher
-
-#: Seconds between two looks for successors during an orderly stop.
-POLL_SECONDS = 0.02
-#: Leaderships that are handed over at a time.
-HANDED_AT_ONCE = 50
-
-HandOver = Callable[[PartitionState, int], PartitionState]
 
 
 class ReplicaFigures(NamedTuple):
@@ -52,6 +43,38 @@ class ReplicaFigures(NamedTuple):
     below_minimum: int
     #: Partitions stored here that no broker leads.
     leaderless: int
+
+
+class ReplicaIndex(dict[tuple[str, int], "Replica"]):
+    """Finds a partition's replica, and those of a topic without a look at all others. Change it by these methods."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._numbers: dict[str, set[int]] = {}
+
+    def add(self, replica: Replica) -> None:
+        """Add a replica."""
+        topic, number = replica.log.topic, replica.log.partition
+        self[topic, number] = replica
+        self._numbers.setdefault(topic, set()).add(number)
+
+    def of_topic(self, topic: str) -> list[Replica]:
+        """Return the replicas of a topic."""
+        return [self[topic, number] for number in self._numbers.get(topic, ())]
+
+    def offline(self) -> list[Replica]:
+        """Return the replicas whose logs cannot be served."""
+        return [replica for replica in self.values() if replica.log.offline is not None]
+
+    def stop_others(self, topic: str, kept: Collection[int] = ()) -> None:
+        """Stop and remove the replicas of a topic, but those of the partitions ``kept``."""
+        numbers = self._numbers.get(topic, set())
+        for number in numbers.difference(kept):
+            numbers.discard(number)
+            self.pop((topic, number)).stop()
+        if not numbers:
+            self._numbers.pop(topic, None)
 
 
 @define(eq=False)
@@ -77,8 +100,7 @@ class ReplicaManager:
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
     _looks: LeaderLooks = field(init=False)
-    #: Followers that have asked for partitions which this broker does not lead, or not yet.
-    _early: dict[tuple[str, int], dict[EarlyFollower, None]] = field(factory=dict, init=False)
+    early_followers: EarlyFollowers = field(factory=EarlyFollowers, init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
     #: Called with a log whose role begins or ends.
@@ -95,6 +117,7 @@ class ReplicaManager:
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
         self.states.changed = self._state_changed
+        self._ends.compared = self._look_at_topic
         self.states.start()
         for topic in self._topics.names():
             entry = self._topics.get(topic)
@@ -123,17 +146,6 @@ class ReplicaManager:
         replica = self._replicas.get((topic, partition))
         role = None if replica is None else replica.role
         return role if isinstance(role, LeaderRole) else None
-
-    def expect(self, place: tuple[str, int], follower: EarlyFollower) -> None:
-        """Tell a follower once a partition is led here."""
-        self._early.setdefault(place, {})[follower] = None
-
-    def expect_no_more(self, place: tuple[str, int], follower: EarlyFollower) -> None:
-        """Tell a follower no more."""
-        followers = self._early.get(place, {})
-        followers.pop(follower, None)
-        if not followers:
-            self._early.pop(place, None)
 
     def leadership(
         self, topic: str, partition: int, entry: TopicEntry, live: Mapping[int, object]
@@ -198,6 +210,8 @@ class ReplicaManager:
         key = (log.topic, log.partition)
         replica = self._replicas.get(key)
         if replica is None:
+            from logd.broker.replication.replica import Replica  # most brokers have no replicated topics
+
             replica = Replica(log, self)
             self._replicas.add(replica)
             replica.look()
@@ -267,28 +281,35 @@ class ReplicaManager:
         self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Callable[[], None]
     ) -> LeaderRole:
         """See ReplicaOwner."""
+        me, lag = self.store.broker_id, self._settings.replica_lag_ms / 1000
         return LeaderRole(
             log,
-            self.store.broker_id,
+            me,
             known.state.leader_epoch,
             known,
             replicas,
             self.clock,
             partial(self.states.change, log.topic, log.partition),
-            self._live,
-            self._settings.replica_lag_ms / 1000,
+            InSyncSet(me, self.clock, self._live, lag),
             offline,
             self._looks.looking,
         )
 
     def begun(self, log: PartitionLog) -> None:
         """See ReplicaOwner."""
-        for follower in self._early.pop((log.topic, log.partition), ()):
-            follower.begun()
+        self.early_followers.begun((log.topic, log.partition))
 
-    async def relinquish(self, topic: str, partition: int) -> bool:
+    def is_compared(self, topic: str, uuid: str) -> bool:
         """See ReplicaOwner."""
-        return bool(await self._ends.relinquish(topic, partition))
+        return self._ends.is_compared(topic, uuid)
+
+    def is_lost(self, topic: str, partition: int) -> bool:
+        """See ReplicaOwner."""
+        return self._ends.lost(topic, partition) is not None
+
+    async def relinquish(self, topic: str, partition: int) -> None:
+        """See ReplicaOwner."""
+        await self._ends.relinquish(topic, partition)
 
     async def lower_stored_end(self, topic: str, partition: int, position: int) -> None:
         """See ReplicaOwner."""
@@ -300,95 +321,34 @@ class ReplicaManager:
         """See ReplicaOwner."""
         return self.states.change(topic, partition, known, state)
 
-    # An orderly stop
+    # Other leaders
+
+    @property
+    def _leaderships(self) -> HandOver:
+        return HandOver(
+            self.clock,
+            self.store,
+            self.states,
+            self._topics,
+            self._live,
+            self._replicas,
+            self._leaders,
+            lambda: self.stopping,
+        )
 
     async def hand_over(self, until: float) -> None:
-        """Hand the leaderships of this broker over to other in-sync replicas, until a time of the clock.
-
-        From now on the logs here take no messages: the successor has to have all of them. A leadership that begins
-        meanwhile is handed over too.
-        """
-        seen: set[LeaderRole] = set()
-        while True:
-            leading = [role for role in self._leaders() if role not in seen]
-            seen.update(leading)
-            for role in leading:
-                role.handing_over += 1
-
-            async def hand(role: LeaderRole) -> None:
-                await self._hand(role, until)
-
-            await for_each(leading, hand, HANDED_AT_ONCE)
-            if self.clock.seconds() >= until or not (leading or self._is_about_to_lead()):
-                return
-            if not leading:
-                await sleep(self.clock, POLL_SECONDS)
-
-    def _is_about_to_lead(self) -> bool:
-        """Return whether a partition is to be led here, or may be as its state was not read yet, and none leads it.
-
-        States that are not read yet count while the tree is there: without it nobody begins to lead.
-        """
-        for topic in self._topics.names():
-            entry = self._topics.get(topic)
-            for number, replicas in entry.partitions.items() if entry is not None and entry.replicated else ():
-                if self.store.broker_id not in replicas:
-                    continue
-                is_read = self.states.is_read(topic, number)
-                if not (self._is_to_lead(topic, number) if is_read else self.states.is_connected):
-                    continue
-                replica = self._replicas.get((topic, number))
-                if replica is None or (replica.log.offline is None and not isinstance(replica.role, LeaderRole)):
-                    return True
-        return False
-
-    def _is_to_lead(self, topic: str, partition: int) -> bool:
-        known = self.states.get(topic, partition)
-        return known is not None and known.state.leads(self.store.broker_id, self.store.instance)
-
-    async def _hand(
-        self, role: LeaderRole, until: float, able: Collection[int] | None = None, changed: HandOver = handed_over
-    ) -> bool:
-        """Hand one leadership over until a time of the clock; return whether another broker leads, or is to lead.
-
-        A change that fails is tried again: the in-sync set may have changed at the same time.
-        """
-        log = role.log
-        while not role.ended:
-            live = {broker: uuid for broker, uuid in self._live().items() if able is None or broker in able}
-            successor, known = role.successor(live), role.state
-            if successor is not None:
-                try:
-                    await self.states.change(log.topic, log.partition, known, changed(known.state, successor))
-                    return True
-                except CoordinationError as error:
-                    self._log.debug("a leadership is not handed over yet: {error}", error=str(error))
-            if self.clock.seconds() >= until or not role.has_others(live):
-                return False
-            await sleep(self.clock, POLL_SECONDS)
-        return not self._is_to_lead(log.topic, log.partition)
-
-    # Damage, full disks, and planned moves
+        """See HandOver.hand_all_over."""
+        await self._leaderships.hand_all_over(until)
 
     async def give_way(
         self,
         role: LeaderRole,
         seconds: float,
         able: Collection[int] | None = None,
-        changed: HandOver = handed_over,
+        changed: ChangeToSuccessor = handed_over,
     ) -> bool:
-        """Let another in-sync replica lead, at once or somewhat later; return whether one does.
-
-        Meanwhile the log takes no messages, so that the successor has all of them. ``able``: these brokers alone.
-        ``changed(state, successor)`` returns the state in which the successor leads.
-        """
-        if role.handing_over:
-            return False
-        role.handing_over += 1
-        given = await self._hand(role, self.clock.seconds() + seconds, able, changed)
-        if not given and not self.stopping:
-            role.handing_over -= 1  # an orderly stop, which may have begun meanwhile, hands it over still
-        return given
+        """See HandOver.give_way."""
+        return await self._leaderships.give_way(role, seconds, able, changed)
 
     def healing_sources(self, topic: str, partition: int) -> tuple[int, ...]:
         """Return the other in-sync replicas that are live with the disk that the state names, the leader first."""

@@ -52,8 +52,16 @@ class ReplicaOwner(Protocol):
         """Note that a log leads now: followers may be waiting for that."""
         ...
 
-    async def relinquish(self, topic: str, partition: int) -> bool:
-        """Return whether the log here is lost; the tree does not vouch for it any more then."""
+    def is_compared(self, topic: str, uuid: str) -> bool:
+        """Return whether the logs here of the topic with this uuid were compared with their stored ends."""
+        ...
+
+    def is_lost(self, topic: str, partition: int) -> bool:
+        """Return whether the log here lacks what its stored end in the tree vouches for."""
+        ...
+
+    async def relinquish(self, topic: str, partition: int) -> None:
+        """Have the tree vouch no more for the log here if it is lost. Raises CoordinationError."""
         ...
 
     async def lower_stored_end(self, topic: str, partition: int, position: int) -> None:

@@ -116,6 +116,8 @@ class ReplicaRequests:
             followed = self._parts.get((part.topic, part.partition))
             if followed is None or followed.role is None or followed.progress is None or not followed.is_equal:
                 continue
+            if followed.progress.session is not followed:
+                continue  # an earlier connection: the follower has said later what it has, which may be less
             if followed.role.epoch == part.leader_epoch and self._is_current(followed):
                 followed.role.progressed(followed.progress, min(part.flushed_end, followed.role.log.end))
 
@@ -173,7 +175,7 @@ class ReplicaRequests:
         followed.told_start = followed.told_visible = -1  # what was told last may not have been taken
         if is_early:  # refused, it would be asked for again and again until this broker leads, with many others
             self._early[followed] = None
-            self._manager.expect(followed.place, followed)
+            self._manager.early_followers.expect(followed.place, followed)
             return
         self._ready[followed] = self._shown[followed] = None
         if role is None or role.epoch != part.leader_epoch or role.epoch_start is None or not may_follow:
@@ -181,6 +183,8 @@ class ReplicaRequests:
         if followed.progress is None or followed not in followed.progress.sessions:
             followed.role = role
             followed.progress = role.follow(request.broker, request.instance, followed)
+        if followed.progress.session is not followed:
+            return  # as for progress
         if _divergence(role, part) is None and part.position >= role.log.start:
             followed.is_equal = True
             if part.position == followed.sent[0]:  # asked for again: they may have been refused
@@ -195,7 +199,7 @@ class ReplicaRequests:
             self._ready.pop(followed, None)
             self._shown.pop(followed, None)
             if self._early.pop(followed, followed) is None:
-                self._manager.expect_no_more(followed.place, followed)
+                self._manager.early_followers.expect_no_more(followed.place, followed)
             if followed.role is not None:
                 followed.role.gone(self._broker, followed)
 
@@ -223,7 +227,7 @@ class ReplicaRequests:
     def _time_is_over(self) -> None:
         """Answer with what there is, and refuse what this broker still does not lead."""
         for early in self._early:
-            self._manager.expect_no_more(early.place, early)
+            self._manager.early_followers.expect_no_more(early.place, early)
         self._ready.update(self._early)
         self._early.clear()
         self._send()

@@ -69,6 +69,8 @@ class EndsRecorder:
     _gate: StoredEndGate
     #: Called with a topic whose node was changed by someone other than this broker.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
+    #: Called with a topic that was compared for the first time, or again after its node was lost sight of.
+    compared: Callable[[str], None] = field(default=lambda topic: None, init=False)
     #: Losses that are not accepted yet, by topic and partition.
     _lost: dict[str, dict[int, LostLog]] = field(factory=dict, init=False)
     _nodes: dict[str, _TopicEnds] = field(factory=dict, init=False)
@@ -86,6 +88,11 @@ class EndsRecorder:
     def lost(self, topic: str, number: int) -> LostLog | None:
         """Return the loss of a partition whose log is lost and not accepted as lost yet; None for any other."""
         return self._lost.get(topic, {}).get(number)
+
+    def is_compared(self, topic: str, uuid: str) -> bool:
+        """Return whether the logs here of the topic with this uuid were compared with their stored ends."""
+        node = self._nodes.get(topic)
+        return node is not None and node.uuid == uuid
 
     # Comparison
 
@@ -115,6 +122,8 @@ class EndsRecorder:
                 losses[number] = lost = evolve(lost, replicated=entry.replicated)
                 self._hold(lost)
         self._nodes[topic] = node
+        if fresh:
+            self.compared(topic)
         return losses
 
     def begin_new(self, topic: str, entry: TopicEntry) -> None:
@@ -313,17 +322,12 @@ class EndsRecorder:
 
     # After a loss
 
-    async def relinquish(self, topic: str, number: int) -> bool:
-        """Vouch no more for a lost log that another replica has; return False if the log is not lost.
-
-        The log is to begin again as an empty replica then. Raises CoordinationError.
-        """
+    async def relinquish(self, topic: str, number: int) -> None:
+        """Vouch no more for a lost log that another replica has: it is to begin again. Raises CoordinationError."""
         node = self._nodes.get(topic)
-        if node is None or self.lost(topic, number) is None:
-            return False
-        await self._write(node, {number: 0})
-        self._found(topic, number)
-        return True
+        if node is not None and self.lost(topic, number) is not None:
+            await self._write(node, {number: 0})
+            self._found(topic, number)
 
     async def lower(self, topic: str, number: int, position: int) -> None:
         """Vouch for a log up to ``position`` at most: it is truncated. Raises CoordinationError.

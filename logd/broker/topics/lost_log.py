@@ -26,7 +26,7 @@ class LostLog:
     data: str
     #: The instance id of the data directory that stored the partition, if it was another one.
     other_instance: str | None = None
-    #: Whether the partition has other replicas, from which it is copied.
+    #: True if the partition has other replicas, from which it is copied.
     replicated: bool = False
 
     def reason(self) -> LogdError:

@@ -22,6 +22,9 @@ another epoch. Version 0, of earlier releases, has no uuids: the topic is then t
 ``last epoch`` is that of the last entry before ``position``, -1 if there is none. Where the leader's log has another
 end for it, ``epoch`` and ``epoch end`` are the leader's highest epoch up to it, and that one's end; there are no bytes
 then. Otherwise ``epoch`` is that of all the bytes, and ``epoch end`` is -1. The bytes may end inside an entry.
+
+A follower whose log is lost names position -1 and flushed end 0. The leader answers OffsetOutOfRange, and counts on
+nothing of what that follower had before.
 """
 
 from __future__ import annotations

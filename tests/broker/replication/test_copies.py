@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from logd.broker.replication.copies import CopyWaiters
+from logd.broker.replication.followers import CopyWaiters
 from logd.errors import NotLeader
 from logd.interfaces import IFlushListener
 from logd.testing.memory.broker import MemoryBroker

@@ -22,3 +22,16 @@ class InSyncTests(ReplicaTestCase):
         role.look()
         self.cluster.advance(1.0)
         self.assertEqual((role.state.version, self.in_sync()), (version, (0, 1, 2)))
+
+
+class DeadLeaderTests(ReplicaTestCase):
+    """A partition of three replicas."""
+
+    def test_it_leaves_the_in_sync_set_without_another_message(self) -> None:
+        """A producer that sends again what is stored already waits for that, and appends nothing."""
+        self.send(b"before")
+        self.leader.kill()
+        self.cluster.advance(20.0)
+        self.assertEqual(len(self.in_sync()), 2)
+        log = self.logs()[self.leader.host]
+        self.assertEqual(log.visible_end, log.end)

@@ -39,7 +39,7 @@ class HangingUpTests(BrokerTestCase):
         log._context.open_files.close()  # another 512 files were asked for meanwhile
         self.settle()
         self.assertEqual(self.events.warnings("cannot be read"), [])
-        self.assertFalse(log._unreadable)
+        self.assertFalse(log._reads.unreadable)
         found = log.read(0, SIZE)
         assert found is not None
         self.assertEqual(found.count, SIZE)

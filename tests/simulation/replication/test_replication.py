@@ -44,3 +44,4 @@ class ReplicationTests(SynchronousTestCase):
     def test_a_seed_replays_exactly(self) -> None:
         """A failure that cannot be replayed cannot be mended."""
         self.assertEqual(*[live(3)[1] for _ in range(2)])
+        self.flushLoggedErrors(PowerLoss)

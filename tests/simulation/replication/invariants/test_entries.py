@@ -9,7 +9,7 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.replication.copies import CopyWaiters
+from logd.broker.replication.followers import CopyWaiters
 from logd.log.index.index import ActiveIndex
 from tests.frozen_objects import freeze_others
 from tests.simulation.replication.invariants.ends import Ends

@@ -15,16 +15,20 @@ from unittest import mock
 from attrs import frozen
 
 from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.follower_truncation import FollowerTruncation
 from logd.broker.replication.healing.read_requests import ReplicaReads
+from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.security.rights import Rights
 from logd.coord.partition_state import PartitionState
+from logd.coord.registries.partition_states import KnownState
 from logd.log.damage import replacement
 from logd.log.damage.verified_read import read_verified
 from logd.protocol.requests.replica_fetch import ReplicaPart
 from logd.protocol.requests.replicas.replica_read import ReplicaReadV1
 from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
+from tests.broker.replication.test_lost_replicas import AddedMeanwhileTests, UncomparedTests
 from tests.broker.replication.test_made_again import MadeAgainTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
 from tests.simulation.mutations.patching import all_of
@@ -54,6 +58,20 @@ def follow_topics_by_name() -> AbstractContextManager[Any]:
         follow(requests, request, part._replace(uuid=""))
 
     return mock.patch.object(ReplicaRequests, "_follow", any_topic)
+
+
+def begin_again_beside_changes() -> AbstractContextManager[Any]:
+    """A replica begins again though a change that adds it to the in-sync set may be under way."""
+
+    async def nothing(truncation: FollowerTruncation, known: KnownState, state: PartitionState) -> None:
+        return None
+
+    return mock.patch.object(FollowerTruncation, "_outdate_changes", nothing)
+
+
+def take_roles_uncompared() -> AbstractContextManager[Any]:
+    """A replica leads and follows before its log was compared with what the tree knows to be stored."""
+    return mock.patch.object(ReplicaManager, "is_compared", lambda manager, topic, uuid: True)
 
 
 def give_bytes_out_of_sync() -> AbstractContextManager[Any]:
@@ -111,6 +129,13 @@ DIRECTED_RULES: tuple[DirectedRule, ...] = (
         "b'former' in b",
     ),
     DirectedRule(3, read_where_nobody_leads, FetchSessionTests.test_a_follower_does_not_answer, "0 != 123"),
+    DirectedRule(
+        6,
+        begin_again_beside_changes,
+        AddedMeanwhileTests.test_a_leader_that_it_reaches,
+        "True is not false",
+    ),
+    DirectedRule(6, take_roles_uncompared, UncomparedTests.test_it_does_not_follow_yet, "FollowerRole"),
     DirectedRule(8, append_what_comes, FollowerGuardTests.test_a_damaged_entry_is_not_appended, "True is not false"),
     DirectedRule(
         8,

@@ -15,8 +15,10 @@ from attrs import evolve, frozen
 from logd.broker.idempotence.known_producers import Idempotence
 from logd.broker.replication import replica_requests
 from logd.broker.replication.control.operator_work import ControllerEpoch
+from logd.broker.replication.epoch_cache import EpochCache
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.healing.healer import Healer
+from logd.broker.replication.in_sync_set import InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica import Replica
 from logd.broker.replication.replica_manager import ReplicaManager
@@ -64,11 +66,11 @@ def truncate_to_the_visible_end() -> AbstractContextManager[Any]:
     """A broker that begins to follow truncates its log to the visible end, as far as it knows that."""
     follow = Replica._follow
 
-    def cutting(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
-        follow(replica, known, replicas)
+    def cutting(replica: Replica, known: KnownState, *more: Any, **others: Any) -> None:
+        follow(replica, known, *more, **others)
         role = replica.role
         assert isinstance(role, FollowerRole)
-        if role.log.visible_end < role.log.end:
+        if role.log.visible_end < role.log.end and not role.is_lost:
             replica._owner.fetcher(role.leader).remove(role)
             role._truncate(role.log.visible_end)
 
@@ -94,7 +96,7 @@ def tell_ends_uncompared() -> AbstractContextManager[Any]:
 
 def take_for_an_empty_epoch() -> AbstractContextManager[Any]:
     """An epoch of which no entry came stays: what the next leader has of earlier ones is taken for it, or refused."""
-    read = Replica._read_history
+    read = EpochCache.read
 
     def has_begun(role: FollowerRole, epoch: int) -> bool:
         history, end = role.history, role.log.end
@@ -107,33 +109,32 @@ def take_for_an_empty_epoch() -> AbstractContextManager[Any]:
         role._begin_epoch(epoch, end)
         return False
 
-    async def cut(replica: Replica) -> EpochHistory:
-        return (await read(replica)).cut(replica.log.end)
+    async def cut(cache: EpochCache, log: PartitionLog, *more: Any) -> EpochHistory:
+        cache.history = (await read(cache, log, *more)).cut(log.end)
+        return cache.history
 
     return all_of(
         mock.patch.object(FollowerRole, "_has_begun", has_begun),
         mock.patch.object(EpochHistory, "followed_by", EpochHistory.begun),
-        mock.patch.object(Replica, "_read_history", cut),
+        mock.patch.object(EpochCache, "read", cut),
     )
 
 
 def lead_again_in_the_same_epoch() -> AbstractContextManager[Any]:
     """An epoch of which the log has no entry is forgotten: a leader that is back at once goes on in its epoch."""
-    read = Replica._read_history
+    read = EpochCache.read
 
-    async def without(replica: Replica) -> EpochHistory:
-        history = (await read(replica)).cut(replica.log.end)
-        replica._highest_epoch = history.latest
-        return history
+    async def without(cache: EpochCache, log: PartitionLog, *more: Any) -> EpochHistory:
+        cache.history = (await read(cache, log, *more)).cut(log.end)
+        cache.highest = cache.history.latest
+        return cache.history
 
     async def lead(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
-        replica._highest_epoch = NO_EPOCH
+        replica._epochs.highest = NO_EPOCH
         await really_lead(replica, known, replicas)
 
     really_lead = Replica._lead
-    return all_of(
-        mock.patch.object(Replica, "_read_history", without), mock.patch.object(Replica, "_lead", lead)
-    )  # fmt: skip
+    return all_of(mock.patch.object(EpochCache, "read", without), mock.patch.object(Replica, "_lead", lead))
 
 
 def follow_in_any_epoch() -> AbstractContextManager[Any]:
@@ -173,17 +174,9 @@ def read_where_nobody_leads() -> AbstractContextManager[Any]:
 
 def extend_before_the_epoch_is_visible() -> AbstractContextManager[Any]:
     """A new leader takes its visible end for the true one, and adds whoever has that to the in-sync set."""
-
-    def may_join(role: LeaderRole, follower: Any, broker: int | None = None) -> bool:
-        if role.epoch_start is None or follower.session is None:
-            return False
-        if broker is not None and (broker not in role._replicas or role._live().get(broker) != follower.instance):
-            return False
-        return bool(follower.flushed >= role.log.visible_end)
-
     return all_of(
         mock.patch.object(LeaderRole, "knows_visible_end", property(lambda role: True)),
-        mock.patch.object(LeaderRole, "_may_join", may_join),
+        mock.patch.object(LeaderRole, "_joining_end", property(lambda role: role.log.visible_end)),
     )
 
 
@@ -239,7 +232,7 @@ def elect_anyone() -> AbstractContextManager[Any]:
 def lead_though_damaged() -> AbstractContextManager[Any]:
     """A leader whose log cannot be served stays the leader."""
 
-    async def stay(replica: Replica, known: KnownState) -> None:
+    async def stay(replica: Replica, known: KnownState, replicas: tuple[int, ...]) -> None:
         replica._end_role()
 
     return mock.patch.object(Replica, "_leave_offline", stay)
@@ -270,7 +263,7 @@ def stop_without_a_successor() -> AbstractContextManager[Any]:
 
 def wait_for_the_slowest() -> AbstractContextManager[Any]:
     """A follower stays in sync however long it is behind."""
-    return mock.patch.object(LeaderRole, "_is_behind", lambda role, broker: False)
+    return mock.patch.object(InSyncSet, "_is_behind", lambda members, broker, end: False)
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Tests of the log lines of a broker that starts with an empty disk under its former id, or is paused."""
+"""Tests of the log lines of a broker that starts, with an empty disk under its former id too, or is paused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
 
 
-class ReplacedDiskTests(ReplicaTestCase):
+class StartLinesTests(ReplicaTestCase):
     """Another replica has everything."""
 
     def events(self) -> Events:
