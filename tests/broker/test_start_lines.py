@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.logger import globalLogPublisher
 
+from logd.coord.registries.brokers import BrokerInfo
 from logd.testing.memory.files import MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
@@ -58,3 +59,19 @@ class StartLinesTests(ReplicaTestCase):
         clock.resume()
         self.cluster.advance(8.0)
         self.assertEqual(events.infos("registered again"), [f"registered again as broker {follower.settings.id}"])
+
+    def test_a_broker_that_serves_before_it_has_joined_says_why(self) -> None:
+        """Not each time the tree is away: its id may be taken as well."""
+        (follower, _) = self.followers
+        self.cluster.wait(follower.stop())
+        number = follower.settings.id
+        assert number is not None
+        other = BrokerInfo(number, "elsewhere", 6667, "another")
+        client = self.leader.coordination
+        assert client is not None
+        self.cluster.wait(client.create(f"/brokers/ids/{number}", other.encode()))
+        events = self.events()
+        follower.start()
+        self.cluster.advance(20.0)
+        (line,) = events.warnings("served meanwhile")
+        self.assertIn(f"has not joined the other brokers: broker id {number} is taken", line)
