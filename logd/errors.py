@@ -302,6 +302,10 @@ class BrokerUnavailable(LogdError):
     """A connection to a broker could not be made, or was lost before the response."""
 
 
+class NothingHeard(BrokerUnavailable):
+    """A connection was lost, or given up, before anything had come from it: the port may speak another protocol."""
+
+
 class CannotConnect(BrokerUnavailable):
     """A connection to a broker could not be made: no broker runs at the address, or it cannot be reached."""
 

@@ -75,6 +75,12 @@ def read_schema(url: str, answer: Any) -> RegisteredSchema:
 def no_answer(url: str, error: BaseException) -> RegistryUnavailable:
     """Return the error for a registry that cannot be reached."""
     return RegistryUnavailable(
-        f"the schema registry at {url} does not answer: {error or type(error).__name__}; is it running, and is that "
-        "its address?"
+        f"the schema registry at {url} does not answer: {_in_words(error)}; is it running, and is that its address?"
     )
+
+
+def _in_words(error: BaseException) -> str:
+    """Return an error's text. Twisted's ResponseNeverReceived has a list of the failures behind it in place of one."""
+    reasons = getattr(error, "reasons", None) or ()
+    texts = [reason.getErrorMessage() for reason in reasons] if reasons else [str(error)]
+    return ", ".join(filter(None, texts)) or type(error).__name__

@@ -221,7 +221,9 @@ class BrokerAssembly:
     def _serve_what_is_known(self) -> None:
         if self.broker is not None and not self.broker.ready:
             self._log.warn(
-                "the coordination tree is not reached yet; topics in the data directory are served meanwhile"
+                "this broker has not joined the other brokers: {problem}; topics in its data directory that have no "
+                "replicas are served meanwhile",
+                problem=None if self.membership is None else self.membership.problem,
             )
             self.broker.begin()
 

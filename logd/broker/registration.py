@@ -58,6 +58,8 @@ class BrokerRegistration:
         #: The last problem with the registration.
         self._trouble = "the coordination tree was not reached yet"
         self._registration: KeptEphemeral | None = None
+        #: The session in which this broker has registered last.
+        self._session = 0
         self._background = Background("joining the other brokers")
         self._update: Timer | None = None
         self._stopped = False
@@ -135,10 +137,10 @@ class BrokerRegistration:
         """Register, then compare the topics; retry each until it succeeds."""
         while self._registration is None:
             info = self._info(True)
-            registration = keep_registered(self._tree, self._clock, info, self._not_kept)
+            registration = keep_registered(self._tree, self._clock, info, self._not_kept, self._registered_again)
             try:
                 await registration.start()
-                self._registration = registration
+                self._registration, self._session = registration, self._tree.session_id
                 self._log.info("registered as broker {id}", id=info.id)
             except CoordinationError as error:
                 self._say(error)
@@ -159,6 +161,12 @@ class BrokerRegistration:
             except CoordinationError as error:
                 self._say(error)
                 await sleep(self._clock, RETRY_SECONDS)
+
+    def _registered_again(self) -> None:
+        # Within one session another client has removed the node, which may happen any number of times.
+        if self._tree.session_id != self._session:
+            self._session = self._tree.session_id
+            self._log.info("registered again as broker {id}", id=self._info(False).id)
 
     def _not_kept(self, failure: Failure) -> None:
         if failure.value is not None:

@@ -113,6 +113,8 @@ def join_others(
 
     def connect_to(number: int) -> Deferred[BrokerConnection]:
         info = registry.values.get(str(number))
+        if info is None and not registry.complete:  # after a start nobody is known yet
+            return registry.when_complete().addCallback(lambda _: connect_to(number))
         if info is None or connect is None:
             return fail(BrokerUnavailable(f"broker {number} is not registered now"))
         return connect((info.host, info.port), info.tls)

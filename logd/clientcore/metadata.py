@@ -108,7 +108,10 @@ class ClusterView(Generic[A]):
         if address is None:
             why = f"the topic has partitions {in_words(view.partitions)}"
             if is_among(partition, view.partitions):
-                why = "it has no leader now, since no broker that stores it is live"
+                why = (
+                    "it has no leader now, since no broker that may lead it is live: "
+                    f"`logd topics describe {topic}` shows its replicas"
+                )
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return address
 

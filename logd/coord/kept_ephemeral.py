@@ -35,6 +35,7 @@ class KeptEphemeral:
     the data of a node of another session are from our own earlier session (see ``create_ephemeral``). Errors after
     ``start`` fired (such as HeldElsewhere: another client took the node while our session was lost) are passed to
     ``failed``, and the node is tried again every ``retry`` seconds. Errors of a lost connection are not reported.
+    ``made_again`` is called each time that the node was created again.
     """
 
     _log = Logger()
@@ -48,6 +49,7 @@ class KeptEphemeral:
         *,
         same: Callable[[bytes], bool] | None = None,
         failed: Callable[[Failure], None] | None = None,
+        made_again: Callable[[], None] | None = None,
         retry: float = 1.0,
     ) -> None:
         self.path = path
@@ -57,6 +59,7 @@ class KeptEphemeral:
         self._written: bytes | None = None
         self._same = same or (lambda found: found in (self._data, self._written))
         self._on_failure = failed or self._log_failure
+        self._made_again = made_again
         self._retry = retry
         self._loop: Deferred[None] | None = None
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
@@ -121,7 +124,9 @@ class KeptEphemeral:
             if stat is None or stat.ephemeral_owner != self._coordination.session_id:
                 _drop(watch)
                 await create_ephemeral(self._coordination, self.path, data, same=self._same)
-                self._written = data
+                again, self._written = self._written is not None, data
+                if again and self._made_again is not None:
+                    self._made_again()
             elif self._written != data:
                 _drop(watch)
                 await self._coordination.set(self.path, data, stat.version)

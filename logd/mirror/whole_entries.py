@@ -1,8 +1,9 @@
 """The bytes of a partition's log as message sets for another log: whole entries, checked, changed only where needed.
 
-An entry moves as it is, with three exceptions. A gap is left out, since a producer may not send one. A batch of an
-idempotent producer loses its producer's id and sequence, which belong to the log it was sent to. A batch from which
-messages were removed is made again from the others.
+An entry moves as it is, with three exceptions. A gap, and the mark of a leader epoch in the log of a replicated
+partition, are left out, since a producer may not send them. A batch of an idempotent producer loses its producer's id
+and sequence, which belong to the log it was sent to. A batch from which messages were removed is made again from the
+others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from logd.protocol import loops
 from logd.protocol.batch import encode_batches
 from logd.protocol.batch_layout import BATCH, NO_PRODUCER, batch_head, without_producer
 from logd.protocol.codecs import BATCH_CODEC_NAMES
-from logd.protocol.entry import GAP, LENGTH_BYTES, MAGIC_AT, gap_length, head_at, size_by_length
+from logd.protocol.entry import (
+    GAP,
+    LENGTH_BYTES,
+    MAGIC_AT,
+    WRAPPER_HEAD_BYTES,
+    codec_at,
+    gap_length,
+    head_at,
+    is_mark_payload,
+    size_by_length,
+)
 
 #: The largest entry that is waited for: a greater length counts as damage, as in consumers.
 MOST_ENTRY_BYTES = 16 << 20
@@ -29,7 +40,7 @@ TAIL_BYTES = 4 << 10
 class MovingSet:
     """Whole entries of a source's log, ready to be sent."""
 
-    #: Empty if the source has nothing but gaps there.
+    #: Empty if the source has nothing but gaps and marks of leader epochs there.
     data: bytes
     #: The messages in it; a wrapper counts as one.
     messages: int
@@ -137,7 +148,7 @@ def _ready(data: bytes, position: int, start: int, end: int, boundary: int) -> M
 
 
 def _mended(data: bytes, position: int, start: int, end: int, boundary: int) -> MovingSet:
-    """Return the set entry by entry, without gaps, with batches as producers may send them."""
+    """Return the set entry by entry, without gaps and marks, with batches as producers may send them."""
     pieces: list[bytes] = []
     messages = gaps = at = 0
     newest = -1
@@ -147,10 +158,11 @@ def _mended(data: bytes, position: int, start: int, end: int, boundary: int) -> 
             gaps += 1
         else:
             entry = _as_sent(entry, position + at)
-            checked = loops.check_set(entry, sys.maxsize >> 1, sys.maxsize >> 1)
-            messages += checked.messages
-            newest = max(newest, checked.newest)
-            pieces.append(entry)
+            if entry:
+                checked = loops.check_set(entry, sys.maxsize >> 1, sys.maxsize >> 1)
+                messages += checked.messages
+                newest = max(newest, checked.newest)
+                pieces.append(entry)
         at = stop
     if at != len(data):
         raise CorruptMessage("an entry with an invalid length", position + at)
@@ -158,13 +170,15 @@ def _mended(data: bytes, position: int, start: int, end: int, boundary: int) -> 
 
 
 def _as_sent(entry: bytes, position: int) -> bytes:
-    """Return an entry as a producer may send it. Raises CorruptMessage if its checksum does not match."""
+    """Return an entry as a producer may send it, nothing for a mark. Raises CorruptMessage for a wrong checksum."""
     try:
         head = head_at(entry)
     except ValueError as error:
         raise CorruptMessage(str(error), position) from error
     if head is None or not head.layout.holds(entry, 0, len(entry)):
         raise CorruptMessage("checksum mismatch", position)
+    if codec_at(entry) and is_mark_payload(entry[WRAPPER_HEAD_BYTES:]):
+        return b""
     if head.magic == BATCH:
         fields = batch_head(entry)
         if (fields.producer_id, fields.producer_epoch, fields.base_sequence) != NO_PRODUCER:

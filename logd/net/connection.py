@@ -15,7 +15,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
+from logd.errors import (
+    BrokerUnavailable,
+    CannotConnect,
+    ConfigurationError,
+    LogdError,
+    NothingHeard,
+    ProtocolViolation,
+)
 from logd.net.immediate_write import can_write_now, write_now
 from logd.protocol.conversation.client import ClientConversation
 
@@ -47,6 +54,10 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
             f"broker address {address!r} is neither HOST:PORT nor the description of a Twisted client endpoint "
             f"({reason}); allowed is for example logs.example.org:6667, or tls:logs.example.org:6668"
         ) from error
+    except NameError as error:
+        from logd.net.tls import endpoint_problem  # it imports ssl, which most programs do without
+
+        raise ConfigurationError(f"broker address {address!r} cannot be used: {endpoint_problem(error)}") from error
     except Exception as error:  # of files, keys and certificates: Twisted's, and OpenSSL's own
         text = str(error) or type(error).__name__
         raise ConfigurationError(f"broker address {address!r} names a file that cannot be used: {text}") from error
@@ -75,6 +86,8 @@ class BrokerConnection(Protocol):
         self._watchers: WaitingDeferreds[BaseException] = WaitingDeferreds()
         self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
+        #: True once anything has come.
+        self.heard = False
         self.writable = True
         self._writes_now = False
         self.address = "?"
@@ -218,6 +231,7 @@ class BrokerConnection(Protocol):
         transport.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        self.heard = True
         held, self._held = self._held, [] if self._held is None else self._held
         before, self._after = self._after, {}
         try:
@@ -293,7 +307,8 @@ class BrokerConnection(Protocol):
         if self._lost is not None and isinstance(self._lost.value, ProtocolViolation):
             return self._lost.value
         reason = self._lost.getErrorMessage() if self._lost is not None else "not connected"
-        return BrokerUnavailable(f"the connection to the broker at {self.address} was lost: {reason}")
+        kind = BrokerUnavailable if self.heard else NothingHeard
+        return kind(f"the connection to the broker at {self.address} was lost: {reason}")
 
     def _end(self, reason: Failure) -> None:
         if self._lost is not None:

@@ -35,6 +35,9 @@ def tls_context(
 
 def endpoint_problem(error: Exception) -> str:
     """Return why an endpoint's description cannot be used, from the error of Twisted's parser."""
-    if isinstance(error, ModuleNotFoundError) and error.name == "OpenSSL":
-        return "an ssl: endpoint needs the extra tls: pip install 'logd[tls]'"
-    return str(error)
+    # Of a client's endpoint Twisted's parser uses a name that its import of pyOpenSSL has not defined.
+    if (isinstance(error, ModuleNotFoundError) and error.name == "OpenSSL") or (
+        isinstance(error, NameError) and error.name == "optionsForClientTLS"
+    ):
+        return "TLS needs the extra tls: pip install 'logd[tls]'"
+    return str(error) or type(error).__name__

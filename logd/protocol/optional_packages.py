@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 from logd.errors import MissingPackage
 
+#: The extra of logd that has an optional package.
+_EXTRAS = {"fastavro": "avro", "opentelemetry": "tracing"}
+
 
 @contextmanager
 def needing(package: str, what: str) -> Iterator[None]:
@@ -18,6 +21,10 @@ def needing(package: str, what: str) -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise MissingPackage(
-            f"{what} needs the package {package}, which is not installed for {sys.executable}: install it there, on "
-            "every machine that runs this"
+            f"{what} needs the package {package}, which is not installed for {sys.executable}: install it there"
+            f"{_extra(package)}, on every machine that runs this"
         ) from None
+
+
+def _extra(package: str) -> str:
+    return f" (pip install 'logd[{_EXTRAS[package]}]')" if package in _EXTRAS else ""

@@ -6,11 +6,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.client import ResponseNeverReceived
 
-from logd.avro.answers import RegistryRefusal, RegistryUnavailable
+from logd.avro.answers import RegistryRefusal, RegistryUnavailable, no_answer
 from logd.avro.deserializer import AvroDeserializer
 from logd.avro.framing import AvroError, head
 from logd.avro.registry_client import SchemaRegistryClient
@@ -208,3 +211,15 @@ class TimeoutTests(SynchronousTestCase):
         for each in waiting:
             self.failureResultOf(each, RegistryUnavailable)
         self.assertEqual(clock.getDelayedCalls(), [])
+
+
+class NoAnswerTests(SynchronousTestCase):
+    """``no_answer``."""
+
+    def test_the_reasons_are_words(self) -> None:
+        """Twisted's error for an answer that never came shows a list of failures."""
+        error = ResponseNeverReceived([Failure(ConnectionDone())])
+        text = str(no_answer("http://127.0.0.1:6667", error))
+        self.assertIn("does not answer: Connection was closed cleanly.; is it running", text)
+        self.assertIn("does not answer: refused; is it", str(no_answer("http://h", ValueError("refused"))))
+        self.assertIn("does not answer: ValueError; is it", str(no_answer("http://h", ValueError())))

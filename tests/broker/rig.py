@@ -49,6 +49,10 @@ class Events:
         """Return the warnings that contain ``text``."""
         return self._lines(LogLevel.warn, text)
 
+    def infos(self, text: str) -> list[str]:
+        """Return the events of level info that contain ``text``."""
+        return self._lines(LogLevel.info, text)
+
     def criticals(self, text: str) -> list[str]:
         """Return the critical events that contain ``text``."""
         return self._lines(LogLevel.critical, text)

@@ -103,6 +103,8 @@ class ReactorCommandTests(SynchronousTestCase):
             (1, "logd: no topic x: `logd topics list` shows the existing ones\n"),
         )
         self.assertEqual(self.ended("raise BrokerUnavailable('no one there')"), (3, "logd: no one there\n"))
+        wrong = "logd: lost; is that the address of its setting `listen`? Another port has another protocol\n"
+        self.assertEqual(self.ended("raise NothingHeard('lost.')"), (3, wrong))
 
     def test_an_unexpected_error_shows_its_traceback(self) -> None:
         """A mistake in the program cannot be reported without its place."""

@@ -277,6 +277,7 @@ class ModelConnection(ToldRequests):
         self.broker = broker
         self.id = number
         self.writable = True
+        self.heard = True
         #: (topic, partition as asked) whose sets are refused until a restart.
         self.broken: set[tuple[str, int]] = set()
         self.lost = False

@@ -39,7 +39,10 @@ class ClusterViewTests(SynchronousTestCase):
         """The first may pass by itself; the second needs an operator, who is told which broker to ask."""
         self.view.read(answer(partition(0), partition(1, leader=2), partition(2, error=PartitionOffline.code)), 0.0)
         self.assertRaisesRegex(WrongPartition, "partitions", self.view.leader, "t", 7)
-        self.assertRaisesRegex(WrongPartition, "no leader now", self.view.leader, "t", 1)
+        no_leader = (
+            "no leader now, since no broker that may lead it is live: `logd topics describe t` shows its replicas"
+        )
+        self.assertRaisesRegex(WrongPartition, no_leader, self.view.leader, "t", 1)
         self.assertRaisesRegex(PartitionOffline, "offline on broker 1", self.view.leader, "t", 2)
         self.assertEqual(self.view.keeper("t", 2), "one/6667")
         known = self.view.known("t")

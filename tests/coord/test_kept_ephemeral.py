@@ -22,7 +22,13 @@ class KeptEphemeralTests(TreeClientTestCase):
         self.ours = self.client()
         self.theirs = self.client()
         self.failures: list[Failure] = []
-        self.kept = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
+        self.again = 0
+        self.kept = KeptEphemeral(
+            self.clock, self.ours, PATH, b"me", failed=self.failures.append, made_again=self._made_again
+        )
+
+    def _made_again(self) -> None:
+        self.again += 1
 
     def there(self) -> bytes | None:
         """Return the node's data; None where there is no node."""
@@ -52,7 +58,7 @@ class KeptEphemeralTests(TreeClientTestCase):
         self.assertEqual(self.there(), b"more")
 
     def test_the_node_is_made_again_in_the_next_session(self) -> None:
-        """The session is lost three times, and each node is of the new one."""
+        """The session is lost three times, and each node is of the new one; that is told."""
         self.result(self.kept.start())
         for _ in range(3):
             before = self.ours.session_id
@@ -65,7 +71,7 @@ class KeptEphemeralTests(TreeClientTestCase):
         stat = self.result(self.theirs.exists(PATH))
         assert stat is not None
         self.assertEqual(stat.ephemeral_owner, self.ours.session_id)
-        self.assertEqual(self.failures, [])
+        self.assertEqual((self.failures, self.again), ([], 3))
 
     def test_a_lost_connection_changes_nothing(self) -> None:
         """The node is watched again afterwards."""

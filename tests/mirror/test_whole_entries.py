@@ -7,6 +7,7 @@ from struct import pack_into
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import CorruptMessage
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.mirror import whole_entries
 from logd.mirror.whole_entries import WholeEntries
 from logd.protocol import loops
@@ -78,6 +79,20 @@ class WholeEntriesTests(SynchronousTestCase):
         entries.take(0, encode_gap(1 << 30))
         self.assertEqual(entries.take(9, bytes(1 << 20)).data, b"")
         self.assertEqual(entries.take(1 << 30, loops.encode_set(MESSAGES)).messages, 3)
+
+    def test_the_marks_of_leader_epochs_are_left_out(self) -> None:
+        """Brokers alone write them: the target refuses them from a producer. One that is damaged is damage."""
+        mark, message = encode_epoch_mark(EpochMark(3, 1)), loops.encode_set(MESSAGES[:1])
+        data = mark + message + mark + mark + message
+        for size in range(1, len(data) + 1):
+            entries = WholeEntries()
+            pieces = [entries.take(begin, data[begin : begin + size]) for begin in range(0, len(data), size)]
+            self.assertEqual(b"".join(piece.data for piece in pieces), message * 2)
+            self.assertEqual(sum(piece.messages for piece in pieces), 2)
+            self.assertEqual((pieces[-1].end, pieces[-1].boundary), (len(data), len(data)))
+        damaged = message + mark[:-1] + b"\1"
+        error = self.assertRaises(CorruptMessage, WholeEntries().take, 0, damaged)
+        self.assertEqual(error.position, len(message))
 
     def test_a_batch_loses_its_producer_and_nothing_else(self) -> None:
         """The leader epoch stays too: the target's broker writes its own."""

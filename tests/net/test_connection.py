@@ -25,8 +25,10 @@ from logd.errors import (
     ConfigurationError,
     InvalidRequest,
     MessageTooLarge,
+    NothingHeard,
     ProtocolViolation,
 )
+from logd.net import connection
 from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
@@ -94,6 +96,19 @@ class ConversationTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(waiting[3]), OffsetsResponse(0, (7,)))
         self.answer(metadata, MetadataResponse((), ()))
         self.assertEqual(self.successResultOf(waiting[0]), MetadataResponse((), ()))
+
+    def test_a_port_that_answers_nothing_is_told_from_a_lost_broker(self) -> None:
+        """The first may speak another protocol, which the commands say."""
+        waiting = self.client.request(Metadata(None))
+        (request,) = self.sent()
+        self.answer(request, MetadataResponse((), ()))
+        self.successResultOf(waiting)
+        silent = BrokerConnection(1 << 20)
+        silent.makeConnection(StringTransport())
+        for lost, kind in ((self.client, BrokerUnavailable), (silent, NothingHeard)):
+            waiting = lost.request(Metadata(None))
+            lost.connectionLost(Failure(ConnectionDone()))
+            self.assertIs(self.failureResultOf(waiting).type, kind)
 
     def test_bytes_from_a_file_arrive_whole(self) -> None:
         """The broker sends them as a range, in many pieces."""
@@ -339,6 +354,16 @@ class ConnectTests(SynchronousTestCase):
             self.assertNotIn("_parse", str(caught.exception))  # the name of a function of Twisted's
             if address in wrong:
                 self.assertIn("tls:logs.example.org:6668", str(caught.exception))
+
+    def test_tls_without_its_packages_names_the_extra(self) -> None:
+        """Twisted's parser then uses a name that it has not imported."""
+
+        def parse(reactor: object, description: str) -> None:
+            raise NameError("name 'optionsForClientTLS' is not defined", name="optionsForClientTLS")
+
+        self.patch(connection, "clientFromString", parse)
+        with self.assertRaisesRegex(ConfigurationError, r"'tls:h:6667' cannot be used: .*pip install 'logd\[tls\]'"):
+            endpoint_for(MemoryReactorClock(), "tls:h:6667")
 
     def test_files_that_an_endpoint_names_and_that_are_of_no_use_are_told(self) -> None:
         """A file that is missing, one that has no certificate, and no folder of authorities."""

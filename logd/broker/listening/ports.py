@@ -101,7 +101,7 @@ class BrokerPorts:
             )
         advertised = kafka.advertised[place] or (self._host if host in _ANY else host, number)
         self._log.info(
-            "clients of today's Kafka are served at {host}:{port}; other brokers tell theirs {advertised}",
+            "clients of today's Kafka are served at {host}:{port}; clients of other brokers are told {advertised}",
             host=host,
             port=number,
             advertised=f"{advertised[0]}:{advertised[1]}",

@@ -123,11 +123,10 @@ class FollowerTruncation:
         await self._outdate_changes(known, state)
         if role.is_lost:
             self._log.warn(
-                "{topic}-{partition} is copied anew from broker {leader}: {reason}",
+                "{topic}-{partition} is copied anew from broker {leader}",
                 topic=log.topic,
                 partition=log.partition,
                 leader=role.leader,
-                reason=log.offline,
             )
             await self._relinquish(log, position)
         else:

@@ -119,7 +119,7 @@ class EndsRecorder:
             if lost is None:
                 self._found(topic, number)
             else:
-                losses[number] = lost
+                losses[number] = lost = evolve(lost, replicated=entry.replicated)
                 self._hold(lost)
         self._nodes[topic] = node
         if fresh:

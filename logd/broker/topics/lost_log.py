@@ -26,6 +26,8 @@ class LostLog:
     data: str
     #: The instance id of the data directory that stored the partition, if it was another one.
     other_instance: str | None = None
+    #: True if the partition has other replicas, from which it is copied.
+    replicated: bool = False
 
     def reason(self) -> LogdError:
         """Return the error that says why the partition is offline, with the remedies."""
@@ -36,12 +38,20 @@ class LostLog:
             found = f"there is no log of it in {self.data}"
         else:
             found = f"the log in {self.data} ends at {self.here}"
+        said = (
+            f"{paths.stored_ends(self.uuid, self.broker)} in the coordination tree says that broker {self.broker} "
+            f"stored it up to {self.known_end} at least, and {found}"
+        )
+        back = "the files back (mount the disk, restore the folder or the data directory) and restart the broker"
+        if self.replicated:
+            return LogdError(
+                f"{name} is not served yet: {said}. It is copied from its leader. If it gets none, since no in-sync "
+                f"replica is live, put {back}, or see `logd elect {self.topic} --unclean`"
+            )
         return LogdError(
-            f"{name} is not served, or ids would be given twice: {paths.stored_ends(self.uuid, self.broker)} in the "
-            f"coordination tree says that broker {self.broker} stored it up to {self.known_end} at least, and {found}. "
-            "Put the files back (mount the disk, restore the folder or the data directory) and restart the broker; if "
-            f"they are lost for good, `logd repair --broker HOST:PORT {self.topic} {self.partition} --accept-loss` "
-            "shows the loss and begins the log again past every id that was given"
+            f"{name} is not served, or ids would be given twice: {said}. Put {back}; if they are lost for good, "
+            f"`logd repair --broker HOST:PORT {self.topic} {self.partition} --accept-loss` shows the loss and begins "
+            "the log again past every id that was given"
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -169,6 +169,8 @@ async def _audit(
         events.report()
         verdicts = list(question.verdicts(events.sums))
         _print(verdicts, as_json)
+        if not verdicts:
+            complain(nothing_found(topics))
         failures = [verdict for verdict in verdicts if verdict.failed]
         _export(verdicts, metrics, parquet)
         if follow:
@@ -185,6 +187,15 @@ async def _audit(
             complain(finding)
         missing = sum(verdict.missing for verdict in failures)
         raise MessagesMissing(f"{counted(missing, 'message')} missing, in {counted(len(failures), 'window')}")
+
+
+def nothing_found(topics: Collection[str]) -> str:
+    """Return the line for an audit without a verdict."""
+    named = ", ".join(sorted(topics)) or "any topic"
+    return (
+        f"topic {AUDIT_TOPIC} has no counts of {named} in these windows: are their producers audited (--audit, "
+        "audit=True)?"
+    )
 
 
 @define

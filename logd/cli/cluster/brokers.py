@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Container
 from typing import Any
 
 import click
@@ -14,7 +15,8 @@ from logd.cli.terminal.tables import show
 from logd.cli.tree_session import with_tree
 from logd.client.admin.admin import Admin
 from logd.coord.interfaces import ICoordination
-from logd.coord.registries.brokers import read_brokers
+from logd.coord.registries.brokers import BrokerInfo, read_brokers
+from logd.coord.registries.operator_requests import read_draining
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 from logd.plurals import counted
@@ -44,11 +46,12 @@ def brokers() -> None:
 @json_option
 @click.pass_context
 def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print each live broker: its address, that for clients of today's Kafka if there is one (--kafka-listen), and how
-    many topics and partitions it stores."""
+    """Print each live broker: its address, how many topics and partitions it stores, its address for clients of today's
+    Kafka if there is one (--kafka-listen), and whether it is drained."""
 
     async def work(tree: ICoordination) -> None:
         found = (await read_brokers(tree, _complain)).values()
+        drained = await read_draining(tree)
         if as_json:
             rows = [
                 {
@@ -58,22 +61,30 @@ def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
                     "instance": b.instance,
                     "topics": dict(b.topics),
                     "kafka": [{"host": host, "port": port} for host, port in b.kafka],
+                    "drained": b.id in drained,
                 }
                 for b in found
             ]
             click.echo(json.dumps(rows))
             return
-        # The last column, and only where there is something to show: scripts take columns by their numbers.
-        listens = any(b.kafka for b in found)
-        lines: list[tuple[object, ...]] = []
-        for b in found:
-            kafka = (", ".join(f"{host}:{port}" for host, port in b.kafka),) if listens else ()
-            partitions = sum(map(len, b.topics.values()))
-            lines.append((b.id, b.host, str(b.port), len(b.topics), partitions, b.instance, *kafka))
-        head = ["id", "host", "port", "topics", "partitions", "instance", *(["kafka"] if listens else [])]
-        show(head, lines)
+        show(*broker_table(found, drained))
 
     with_tree(ctx, zookeeper, work)
+
+
+def broker_table(found: Collection[BrokerInfo], drained: Container[int]) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the headings and the rows of the list."""
+    head = ["id", "host", "port", "topics", "partitions", "instance"]
+    # The last columns, and only where there is something to show: scripts take columns by their numbers.
+    listens, marks = any(b.kafka for b in found), any(b.id in drained for b in found)
+    head += ["kafka"] * listens + ["state"] * marks
+    rows: list[tuple[object, ...]] = []
+    for b in found:
+        kafka = (", ".join(f"{host}:{port}" for host, port in b.kafka),) if listens else ()
+        state = ("drained" if b.id in drained else "",) if marks else ()
+        partitions = sum(map(len, b.topics.values()))
+        rows.append((b.id, b.host, str(b.port), len(b.topics), partitions, b.instance, *kafka, *state))
+    return head, rows
 
 
 def _complain(path: str, error: ValueError) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import click
 
 from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.leaderless import why_leaderless
 from logd.cli.cluster.unclean_elections import elect_uncleanly
 from logd.cli.options import TopicParameter, broker_option, json_option, wait_option
 from logd.cli.terminal.tables import show
@@ -84,8 +85,9 @@ def elect(
             _print_withdrawn(topic, await admin.withdraw_elections(topic, sorted(set(partitions))), as_json)
             return
         rows, draining = [], await admin.draining()
+        live = {each.id for each in (await admin.metadata(())).brokers}
         for each in found:
-            rows += await _elect_preferred(reactor, admin, each, chosen[each.topic], draining, timeout)
+            rows += await _elect_preferred(reactor, admin, each, chosen[each.topic], draining, live, timeout)
         _print_preferred(rows, as_json)
 
     with_admin(ctx, broker, work)
@@ -118,11 +120,12 @@ async def _elect_preferred(
     topic: TopicMetadata,
     partitions: Sequence[PartitionMetadata],
     draining: Sequence[int],
+    live: Container[int],
     timeout: float,
 ) -> list[dict[str, Any]]:
     """Have preferred leaders lead where they can; return a row for each partition that another broker led."""
     moving = {each.partition: each for each in partitions if each.leader != each.replicas[0]}
-    reasons = {number: _reason(each, draining) for number, each in moving.items()}
+    reasons = {number: _reason(topic.topic, each, draining, live) for number, each in moving.items()}
     able = [number for number, reason in reasons.items() if not reason]
     if able:
         await admin.elect(topic.topic, dict.fromkeys(able, ANY_LEADER), uuid=topic.uuid)
@@ -144,11 +147,11 @@ async def _elect_preferred(
     ]
 
 
-def _reason(partition: PartitionMetadata, draining: Sequence[int]) -> str:
+def _reason(topic: str, partition: PartitionMetadata, draining: Sequence[int], live: Container[int]) -> str:
     """Return why the preferred leader cannot lead a partition now; empty if it can."""
     preferred = partition.replicas[0]
     if partition.leader == NO_LEADER:
-        return "it has no leader: see --unclean"
+        return why_leaderless(topic, partition, live)
     if preferred in draining:
         return f"broker {preferred} is drained"
     return "" if preferred in partition.in_sync else f"broker {preferred} is not in sync"

@@ -141,8 +141,9 @@ def reassign(
     """Store the partitions of TOPIC on other brokers, or on more or fewer of them, while they are used.
 
     Shows the plan, asks, and waits until it is done; the brokers go on when the command ends. New replicas copy the
-    logs first, and only then are others given up. Without a plan it shows how far the one under way is; --throttle
-    limits that one anew, and --throttle none takes its limit off.
+    logs first, and only then are others given up. Without a plan it shows how far the one under way is, and does not
+    wait; --throttle limits that one anew, and --throttle none takes its limit off. The same plan given again waits for
+    the one under way.
     """
     planned = bool(replicas or brokers or place)
     if place and (replicas or brokers):
@@ -170,18 +171,22 @@ def reassign(
 async def reassign_topic(
     reactor: Any, admin: Admin, topic: str, plan: ReassignResponse | None, options: ReassignOptions
 ) -> None:
-    """Have a plan carried out, None for the one under way, and wait for it as the options say. Raises LogdError."""
+    """Have a plan carried out and wait for it as the options say, or show how far the one under way is (None).
+
+    Raises LogdError.
+    """
     going = await under_way(admin, topic)
     if plan is None:
-        plan, is_going, nothing = going, True, f"no reassignment of {topic} is under way"
-    else:
-        wanted = {each.partition: each.wanted for each in going.moved}
-        is_going = bool(plan.moved) and all(wanted.get(each.partition) == each.wanted for each in plan.moved)
-        nothing = f"nothing to do: the replicas of {topic} are where they are to be"
-        if not options.as_json and plan.moved:
-            _print_plan(plan)
+        if going.moved and options.throttle is not None and not options.dry_run:
+            await _ask(admin, topic, going, True, options)
+        await _show_progress(admin, topic, going, options.as_json)
+        return
+    wanted = {each.partition: each.wanted for each in going.moved}
+    is_going = bool(plan.moved) and all(wanted.get(each.partition) == each.wanted for each in plan.moved)
+    if not options.as_json and plan.moved:
+        _print_plan(plan)
     if not plan.moved and not options.as_json:
-        click.echo(nothing)
+        click.echo(f"nothing to do: {topic} has these replicas already")
     complete = not plan.moved
     if plan.moved and not options.dry_run:
         await _ask(admin, topic, plan, is_going, options)
@@ -210,6 +215,25 @@ async def _ask(admin: Admin, topic: str, plan: ReassignResponse, is_going: bool,
     await admin.reassign(topic, wanted, rate=rate, uuid=plan.uuid)
 
 
+async def _show_progress(admin: Admin, topic: str, going: ReassignResponse, as_json: bool) -> None:
+    """Print each partition that is not done, with the bytes that its new replicas have and need."""
+    described, new = await admin.describe_replicas(topic), _new_replicas(await admin.describe(topic), going.moved)
+    progress = {number: _copied(described, {number: brokers}) for number, brokers in new.items()}
+    if as_json:
+        _print_json(topic, going, not going.moved, progress)
+    elif going.moved:
+        rows = [(m.partition, _listed(m.replicas), _listed(m.wanted), *progress[m.partition]) for m in going.moved]
+        show(["partition", "replicas now", "replicas planned", "bytes copied", "bytes to copy"], rows)
+    else:
+        click.echo(f"no reassignment of {topic} is under way")
+    live = {each.id for each in (await admin.metadata(())).brokers}
+    for broker in sorted({broker for each in going.moved for broker in each.wanted} - live):
+        click.echo(
+            f"broker {broker} is not live, and the reassignment waits for it: start it, give another plan, or --cancel",
+            err=True,
+        )
+
+
 def _new_limit(throttle: int | None) -> str:
     if throttle is None:
         return ""
@@ -236,9 +260,12 @@ def _print_cancelled(topic: str, answer: ReassignResponse, as_json: bool) -> Non
         click.echo(f"{topic}-{each.partition} goes back to {_listed(each.wanted)}")
 
 
-def _print_json(topic: str, plan: ReassignResponse, complete: bool) -> None:
+def _print_json(
+    topic: str, plan: ReassignResponse, complete: bool, progress: Mapping[int, tuple[int, int]] | None = None
+) -> None:
     partitions = [
         {"partition": each.partition, "replicas": list(each.replicas), "planned": list(each.wanted)}
+        | (dict(zip(("copied", "bytes"), progress[each.partition], strict=True)) if progress is not None else {})
         for each in plan.moved
     ]
     click.echo(json.dumps({"topic": topic, "uuid": plan.uuid, "complete": complete, "partitions": partitions}))
@@ -267,8 +294,7 @@ async def wait_until_done(
     Raises LogdError if the reassignment is cancelled or replaced meanwhile, or the topic is deleted.
     """
     found = await admin.describe(topic)
-    in_sync = {each.partition: each.in_sync for each in found.partitions}
-    new = {each.partition: set(each.wanted) - {*in_sync.get(each.partition, ())} for each in moved}
+    new = _new_replicas(found, moved)
     strange = 0
     with BytesProgress(f"copying {topic}", 0, quiet) as progress:
         while not _is_done(found, moved):
@@ -282,6 +308,12 @@ async def wait_until_done(
             progress.reach(*_copied(described, new))
             await sleep(reactor, LOOK_SECONDS)
             found = await admin.describe(topic)
+
+
+def _new_replicas(found: TopicMetadata, moved: Sequence[MovedPartition]) -> dict[int, set[int]]:
+    """Return the brokers that are to store each partition and are not in sync yet."""
+    in_sync = {each.partition: each.in_sync for each in found.partitions}
+    return {each.partition: set(each.wanted) - {*in_sync.get(each.partition, ())} for each in moved}
 
 
 def _has(partition: PartitionMetadata, wanted: Sequence[int]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.leaderless import why_leaderless
 from logd.cli.cluster.reassign import reassign
 from logd.cli.cluster.setting_parameter import SettingsParameter
 from logd.cli.cluster.topic_changes import grow, set_settings
@@ -170,8 +171,7 @@ async def _described(admin: Admin, topic: str, partition: Any, addresses: Mappin
         "error": None,
     }
     if row["address"] is None:
-        stored = " or ".join(map(str, partition.replicas))
-        return {**row, "error": f"broker {stored}, which stores partition {partition.partition}, is not live"}
+        return {**row, "error": why_leaderless(topic, partition, addresses)}
     try:
         log = await admin.describe_log(topic, partition.partition)
     except LogdError as error:

@@ -22,7 +22,15 @@ import click
 
 from logd.cli.terminal.rendering import escape_controls
 from logd.coord.errors import NoAuth
-from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic, WrapperTooLarge
+from logd.errors import (
+    BrokerUnavailable,
+    CannotConnect,
+    ConfigurationError,
+    LogdError,
+    NothingHeard,
+    UnknownTopic,
+    WrapperTooLarge,
+)
 
 OK = 0
 FAILED = 1
@@ -73,6 +81,8 @@ def _remedy(error: BaseException | None) -> str:
     while error is not None:
         if isinstance(error, CannotConnect):
             return "; is a broker running there? `logd broker --data DIR` starts one"
+        if isinstance(error, NothingHeard):
+            return "; is that the address of its setting `listen`? Another port has another protocol"
         if isinstance(error, NoAuth):
             return (
                 ": it belongs to clients with other credentials: give the brokers' in LOGD_ZOOKEEPER_DIGEST_FILE "

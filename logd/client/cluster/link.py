@@ -17,7 +17,15 @@ from logd.clientcore.addresses import Address, kind_hint, name_of
 from logd.clientcore.answers import is_final, misfit
 from logd.deadlines import Deadlines
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
+from logd.errors import (
+    BrokerUnavailable,
+    CannotConnect,
+    ClientClosed,
+    LogdError,
+    NothingHeard,
+    ProtocolViolation,
+    error_for_code,
+)
 from logd.interfaces import Clock, Timer
 from logd.protocol.requests.responses import ErrorResponse
 
@@ -32,6 +40,8 @@ class ClientConnection(Protocol):
     """The part of ``logd.net.connection.BrokerConnection`` that clients use; tests script one in its place."""
 
     writable: bool
+    #: True once anything has come.
+    heard: bool
 
     def request(self, request: Any) -> Deferred[Any]: ...
     def request_told(self, request: Any, told: Callable[[Any], None]) -> None: ...
@@ -201,7 +211,8 @@ class BrokerLink:
         return BrokerUnavailable(f"the broker at {name_of(self.address)}: {violation}")
 
     def _no_answer(self, asked: _Asked) -> BrokerUnavailable:
-        return BrokerUnavailable(f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds")
+        kind = BrokerUnavailable if asked.connection.heard else NothingHeard
+        return kind(f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds")
 
     def _late(self, asked: _Asked) -> None:
         """Abort a connection that has not answered in time."""

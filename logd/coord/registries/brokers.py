@@ -107,20 +107,28 @@ def _address(value: Any) -> tuple[str, int]:
 
 
 def keep_registered(
-    coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
+    coordination: ICoordination,
+    clock: Clock,
+    info: BrokerInfo,
+    failed: Callable[[Failure], None],
+    again: Callable[[], None],
 ) -> KeptEphemeral:
     """Return the broker's ephemeral node, not started yet; it is created again after a lost session.
 
-    A node left by an earlier session of the same instance is taken over. ``failed`` is called with later errors.
+    A node left by an earlier session of the same instance at the same address is taken over. At another address it may
+    be of a process that lives, on a copy of the data directory: it is waited for. ``failed`` is called with later
+    errors, ``again`` each time that the broker is registered again.
     """
 
     def same(data: bytes) -> bool:
         try:
-            return BrokerInfo.decode(str(info.id), data).instance == info.instance
+            found = BrokerInfo.decode(str(info.id), data)
         except ValueError:
             return False
+        return (found.instance, found.host, found.port) == (info.instance, info.host, info.port)
 
-    return KeptEphemeral(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
+    path = paths.broker(info.id)
+    return KeptEphemeral(clock, coordination, path, info.encode(), same=same, failed=failed, made_again=again)
 
 
 def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
@@ -129,6 +137,13 @@ def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
         other = BrokerInfo.decode(str(info.id), held.data)
     except ValueError:
         return str(held)
+    if other.instance == info.instance:
+        return (
+            f"broker {info.id} is registered at {other.host}:{other.port} with this data directory, and this one is at "
+            f"{info.host}:{info.port}: if that was this broker before it was killed, its session ends within "
+            "zookeeper.session.ms, and this one registers; if it still runs, one of the two has a copy of the "
+            "directory: stop it"
+        )
     return (
         f"broker id {info.id} is taken: {held.path} is of instance {other.instance} at {other.host}:{other.port}, and "
         f"this is instance {info.instance} at {info.host}:{info.port}; give one of them an id, and with it a data "

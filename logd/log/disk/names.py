@@ -39,6 +39,8 @@ COORDINATION = "coordination"
 #: The names in a data directory beside the folders of partitions.
 NO_PARTITIONS = frozenset((META, META_COPY, TOPICS, SECURED, COORDINATION))
 
+#: The files in the directory of a coordination tree (``logd/coord/server/storage/folder.py``).
+_TREE = re.compile(r"(?:changes|snapshot)\.[0-9a-f]{16}\Z")
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
 _DELETED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + re.escape(DELETED_SUFFIX) + r"\Z")
 _ASIDE = re.compile(r"(.+-[0-9]+)\.([0-9]+)(\.[0-9]+)?(\.lost|\.beginning)\Z", re.ASCII | re.DOTALL)
@@ -77,6 +79,11 @@ def segment_start(name: str) -> int | None:
         return None
     start = int(match[1])
     return start if start < 1 << 63 else None
+
+
+def is_tree_name(name: str) -> bool:
+    """Return whether a name is that of a file of a coordination tree, whose directory is no broker's."""
+    return _TREE.match(name) is not None
 
 
 def is_deleted_name(name: str) -> bool:

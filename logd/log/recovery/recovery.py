@@ -215,10 +215,10 @@ class _Recovery:
         self.sound = max(self.start, vouched)
         if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
             self.report(
-                "the checkpoint of {folder} {wrong}: all of it is checked{but}",
+                "the checkpoint of {folder} {wrong}: {what} is checked",
                 folder=self.folder,
                 wrong=wrong,
-                but=f" from the mark at {self.sound} on" if self.sound > self.start else "",
+                what=f"the log from the mark at {self.sound} on" if self.sound > self.start else "all of it",
             )
 
     def _drop_expired(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 from attrs import define, evolve, field
 
+from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.folders import make_folder, may_be_directory, remove_leftovers
-from logd.log.disk.names import NO_PARTITIONS, folder_partition, is_lost_name, join
+from logd.log.disk.names import META, NO_PARTITIONS, folder_partition, is_lost_name, is_tree_name, join
 from logd.log.store.meta import Meta, lock_directory, raise_format, read_or_make_meta
 
 
@@ -40,11 +41,23 @@ class LockedDirectory:
         Call ``unlock`` after an error, too. Raises DataDirectoryError, OSError.
         """
         make_folder(self._files, self._path)
+        self._refuse_tree()
         self._lock = lock_directory(self._files, self._path)
         self._meta = read_or_make_meta(
             self._files, self._path, self._lock, self._broker_id, self._new_instance, self._report
         )
         remove_leftovers(self._files, self._path, self._report)
+
+    def _refuse_tree(self) -> None:
+        """Raise DataDirectoryError, before anything is written, for the directory of a coordination tree."""
+        try:
+            names = self._files.list(self._path)
+        except OSError:
+            return  # the lock finds that out, and says it better
+        if META not in names and any(map(is_tree_name, names)):
+            raise DataDirectoryError(
+                f"data directory {self._path} is the directory of a coordination tree: give this broker one of its own"
+            )
 
     def raise_format(self, to: int) -> None:
         """Raise the format in ``meta``, durably on return. Raises OSError."""

@@ -1,10 +1,11 @@
-"""Clients of other protocols, recognized by their first bytes: today's Kafka clients, HTTP and TLS clients.
+"""Clients of other protocols, recognized by their first bytes: of today's Kafka, of ZooKeeper, HTTP and TLS.
 
 request of today's Kafka   int32 size | int16 api key | int16 version | int32 correlation id | client id | body
 client id                  int16 bytes (-1: none) | UTF-8
 ApiVersions (18)           versions 0 to 2: no body
                            from 3 on: 00 | compact str software name | compact str its version | 00
 compact str                varint (bytes + 1) | UTF-8
+first of a ZooKeeper client int32 0 | int64 zxid | int32 timeout ms | int64 session | int32 16 | 16 bytes, optional bool
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from struct import Struct, error
 
 from logd.errors import ProtocolViolation
 
+_ZOOKEEPER = Struct(">iqiqi16x")
 _KAFKA_HEAD = Struct(">hhih")
 _API_VERSIONS = 18
 _FLEXIBLE_FROM = 3
@@ -59,13 +61,19 @@ def foreign_opening(size: int, setting: str = "listen") -> ForeignClient | None:
 def foreign_request(
     frame: bytes | memoryview, start: int, stop: int, kafka: Sequence[tuple[str, int]] = ()
 ) -> ForeignClient | None:
-    """Return the client of today's Kafka that sent an invalid frame, None if the frame does not look like its request.
+    """Return the client of today's Kafka or of ZooKeeper that sent an invalid frame, None for any other frame.
 
     ``kafka`` has the addresses of this broker's ports for such clients.
 
     ApiVersions is recognized by the whole frame. Other requests are recognized by the head, which must contain a client
     id: no request of 0.7 or of ours has printable text there.
     """
+    if _is_zookeeper(frame, start, stop):
+        return ForeignClient(
+            "ZooKeeper",
+            "a ZooKeeper client called, and this port serves no coordination tree; --zookeeper and LOGD_ZOOKEEPER name "
+            "the port of the tree, which is that of `logd zookeeper --listen`, or of the setting zookeeper.listen",
+        )
     try:
         key, version, _, length = _KAFKA_HEAD.unpack_from(frame, start)
     except error:
@@ -91,6 +99,13 @@ def foreign_request(
         f"a client of Kafka 0.8 or later called ({called}), and this port speaks the protocol of Kafka 0.7 and logd's "
         f"own; {_kafka_remedy(kafka)}",
     )
+
+
+def _is_zookeeper(frame: bytes | memoryview, start: int, stop: int) -> bool:
+    if stop - start not in (_ZOOKEEPER.size, _ZOOKEEPER.size + 1):
+        return False
+    version, _, timeout, _, password = _ZOOKEEPER.unpack_from(frame, start)
+    return bool(version == 0 and timeout > 0 and password == 16)
 
 
 def _kafka_remedy(kafka: Sequence[tuple[str, int]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 
 import click
 from twisted.trial.unittest import SynchronousTestCase
@@ -40,10 +40,11 @@ class ReassignTests(ReplicaTestCase):
             self.cluster.wait(producer.send("one", b"x" * 100_000))
         self.cluster.wait(self.admin.reassign("one", {0: (self.first, self.second)}, rate=10_000))
         self.cluster.advance(5.0)
+        self.complaints = io.StringIO()
 
     def reassign(self, plan: ReassignResponse | None, options: ReassignOptions) -> str:
         """Give the command; return what it prints."""
-        with redirect_stdout(io.StringIO()) as printed:
+        with redirect_stdout(io.StringIO()) as printed, redirect_stderr(self.complaints):
             self.cluster.wait(reassign_topic(self.cluster.clock, self.admin, "one", plan, options))
         return printed.getvalue()
 
@@ -72,6 +73,27 @@ class ReassignTests(ReplicaTestCase):
             self.cluster.advance(3.0)
             self.assertEqual(self.rates(), [rate])
 
+    def test_without_a_plan_it_shows_how_far_it_is(self) -> None:
+        """The bytes that the new replicas have of those that they need, at once, and it goes on afterwards."""
+        number, now, planned, copied, needed = self.reassign(None, ReassignOptions()).split("\t")
+        wanted = f"{self.first} {self.second}"
+        self.assertEqual((number, now, planned), ("0", wanted, wanted))
+        self.assertLess(int(copied), int(needed))
+        self.assertGreater(int(needed), 1_000_000)
+        found = json.loads(self.reassign(None, ReassignOptions(as_json=True)))
+        self.assertFalse(found["complete"])
+        (partition,) = found["partitions"]
+        self.assertEqual((partition["copied"], partition["bytes"]), (int(copied), int(needed)))
+        self.assertEqual(self.complaints.getvalue(), "")
+
+    def test_a_new_replica_that_is_not_live_is_named(self) -> None:
+        """The reassignment waits for it, for ever if it does not come back."""
+        self.cluster.brokers[self.second].kill()
+        self.cluster.advance(6.0)
+        self.reassign(None, ReassignOptions())
+        text = f"broker {self.second} is not live, and the reassignment waits for it"
+        self.assertIn(text, self.complaints.getvalue())
+
     def test_the_limit_can_be_taken_off(self) -> None:
         """Nobody is asked, and the copy goes on at its full speed, as it would have without a limit."""
         self.check_without_limit(None)
@@ -87,14 +109,14 @@ class ReassignTests(ReplicaTestCase):
         self.cluster.advance(3.0)
         self.assertEqual(self.rates(), [])
         printed = self.reassign(self.plan(), ReassignOptions())
-        self.assertEqual(printed, "nothing to do: the replicas of one are where they are to be\n")
+        self.assertEqual(printed, "nothing to do: one has these replicas already\n")
 
     def test_what_is_done_is_told(self) -> None:
         """Once all is copied the command ends; then there is nothing to do, or to limit."""
         printed = self.reassign(self.plan(), ReassignOptions(throttle=1_000_000))
         self.assertIn("the reassignment of one is complete\n", printed)
         printed = self.reassign(self.plan(), ReassignOptions())
-        self.assertEqual(printed, "nothing to do: the replicas of one are where they are to be\n")
+        self.assertEqual(printed, "nothing to do: one has these replicas already\n")
         printed = self.reassign(None, ReassignOptions(throttle=5_000))
         self.assertEqual(printed, "no reassignment of one is under way\n")
         found = json.loads(self.reassign(self.plan(), ReassignOptions(as_json=True)))

@@ -33,6 +33,7 @@ class BrokerDouble:
     exchange: ServerExchange = field(factory=lambda: ServerExchange("SCRAM-SHA-256", lambda name: VERIFIER))
     lost: Deferred[BaseException] = field(factory=Deferred)
     writable: bool = True
+    heard: bool = True
 
     def request(self, request: Any) -> Deferred[Any]:
         """See ClientConnection."""

@@ -8,7 +8,11 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.registries.brokers import MOST_LISTENERS, BrokerInfo
+from logd.coord.ephemeral import HeldElsewhere
+from logd.coord.kept_ephemeral import KeptEphemeral
+from logd.coord.registries.brokers import MOST_LISTENERS, BrokerInfo, conflict, keep_registered
+from logd.testing.inprocess.client import InProcessCoordination
+from tests.coord.rig import TreeClientTestCase
 
 PLAIN = BrokerInfo(3, "h", 6667, "i", {"t": (0, 2)})
 LISTENING = BrokerInfo(3, "h", 6667, "i", {"t": (0, 2)}, (("a", 9092), ("::1", 9093)))
@@ -54,3 +58,36 @@ class BrokerInfoTests(SynchronousTestCase):
                 BrokerInfo.decode("3", json.dumps({**value, "kafka": kafka}).encode())
         more = [{**good, "tls": True}]
         self.assertEqual(BrokerInfo.decode("3", json.dumps({**value, "kafka": more}).encode()).kafka, (("a", 1),))
+
+
+class KeptRegistrationTests(TreeClientTestCase):
+    """The node of a live broker, and a second process with the same data directory, or a copy of it."""
+
+    def keep(self, client: InProcessCoordination, info: BrokerInfo) -> KeptEphemeral:
+        """Return a registration, not started yet."""
+        return keep_registered(client, self.clock, info, lambda failure: None, lambda: None)
+
+    def test_a_restarted_broker_takes_its_own_registration_over(self) -> None:
+        """It was killed, and its session has not expired yet; the port is free again, so nobody else has it."""
+        killed, again = self.client(), self.client()
+        self.result(self.keep(killed, PLAIN).start())
+        killed.link.reachable = False
+        killed.link.cut()
+        self.result(self.keep(again, evolve(PLAIN, topics={})).start())
+        stat = self.result(again.exists("/brokers/ids/3"))
+        assert stat is not None
+        self.assertEqual(stat.ephemeral_owner, again.session_id)
+
+    def test_a_copy_of_the_directory_elsewhere_waits(self) -> None:
+        """Both would take the node from each other without end, and lead the same partitions."""
+        first, other = self.client(), evolve(PLAIN, port=6668)
+        self.result(self.keep(first, PLAIN).start())
+        starting = self.keep(self.client(), other).start()
+        self.turn()
+        held = self.failureResultOf(starting, HeldElsewhere).value
+        text = conflict(other, held)
+        self.assertIn("broker 3 is registered at h:6667 with this data directory, and this one is at h:6668", text)
+        self.assertIn("zookeeper.session.ms", text)
+        stat = self.result(first.exists("/brokers/ids/3"))
+        assert stat is not None
+        self.assertEqual(stat.ephemeral_owner, first.session_id)

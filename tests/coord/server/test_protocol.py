@@ -217,4 +217,11 @@ class HandshakeTests(SynchronousTestCase):
         """It may be cut short, have a byte too many, be empty, or have a huge password."""
         frame = encode_connect_request(ConnectRequest(5, 10_000, 3, b"secret"))[4:]
         for wrong in (frame[:-2], frame + b"x", b"", frame[:24] + pack(">i", 1 << 20) + bytes(1 << 20)):
-            self.assertRaises(ProtocolViolation, decode_connect_request, wrong, 0, len(wrong))
+            self.assertRaisesRegex(
+                ProtocolViolation,
+                "not the first request of a ZooKeeper client",
+                decode_connect_request,
+                wrong,
+                0,
+                len(wrong),
+            )

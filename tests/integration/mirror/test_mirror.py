@@ -57,6 +57,26 @@ class MirrorTests(MirrorTestCase):
         cluster = (await source.metadata(())).cluster
         self.assertEqual(dict(copy.settings), {"retention.ms": "86400000", "mirrored.from": cluster})
 
+    async def test_a_replicated_topic(self) -> None:
+        """The marks of leader epochs in its log stay behind: only brokers may write them."""
+        options = (*self.settings, "--id", "1")
+        second = BrokerProcess(str(self.folder / "second"), options, zookeeper=self.source.coordination)
+        self.addCleanup(second.kill)
+        second.start()
+        source = self.admin(self.source)
+        while len((await source.metadata(())).brokers) < 2:
+            await deferLater(CLOCK, 0.1)
+        await source.create("web", 1, replicas=2)
+        producer = self.producer(self.source)
+        await producer.send("web", b"before")
+        self.mirror()
+        found = self.copied("web")
+        await self.until(lambda: len(found.get(0, ())) == 1)
+        await source.drain((await source.describe("web")).partitions[0].leader)  # another epoch
+        await producer.send("web", b"after")
+        await self.until(lambda: len(found.get(0, ())) == 2)
+        self.assertEqual([message.payload for message in found[0]], [b"before", b"after"])
+
     async def test_a_target_with_fewer_partitions_gets_messages_by_key(self) -> None:
         """Messages of one key stay together and in order; those without a key as well."""
         await self.admin(self.source).create("web", 3)

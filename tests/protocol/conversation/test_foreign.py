@@ -83,6 +83,14 @@ class ForeignTests(SynchronousTestCase):
             self.assertEqual(foreign.kind, "TLS")
             self.assertIn("ssl:", str(foreign))
 
+    def test_zookeeper_clients_are_recognized_with_the_remedy(self) -> None:
+        """As they come to a broker whose port was given for --zookeeper; they try again every second."""
+        connect = pack(">iqiqi", 0, 0, 10_000, 0, 16) + bytes(16)
+        for body in (connect, connect + b"\0"):  # before and since the field for read-only
+            foreign = self.told(framed(body))
+            self.assertEqual(foreign.kind, "ZooKeeper")
+            self.assertIn("--zookeeper", str(foreign))
+
     def test_a_sound_request_is_never_taken_for_foreign(self) -> None:
         """Requests of 0.7 and of logd share numbers with Kafka's."""
         for request in REQUESTS.values():

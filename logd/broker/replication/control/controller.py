@@ -28,6 +28,7 @@ from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
+from logd.leadership import NO_LEADER
 from logd.topic import TopicEntry
 
 if TYPE_CHECKING:
@@ -317,11 +318,20 @@ class Controller:
 
     def _log_leaders(self, led: Mapping[Place, PartitionState]) -> None:
         if len(led) > MOST_LINES:
-            leaders = dict(sorted(Counter(state.leader for state in led.values()).items()))
+            counts = sorted(Counter(state.leader for state in led.values()).items())
+            leaders = {"none" if leader == NO_LEADER else leader: count for leader, count in counts}
             text = "{count} partitions have other leaders; broker: partitions are {leaders}"
             self._log.info(text, count=len(led), leaders=leaders)
             return
         for (topic, partition), state in led.items():
+            if state.leader == NO_LEADER:
+                self._log.warn(
+                    "{topic}-{partition} has no leader, since no in-sync replica is live; in sync are {in_sync}",
+                    topic=topic,
+                    partition=partition,
+                    in_sync=list(state.in_sync),
+                )
+                continue
             self._log.info(
                 "{topic}-{partition} is led by broker {leader} in epoch {epoch}; in sync are {in_sync}",
                 topic=topic,

@@ -147,7 +147,8 @@ class ReplicaOperations:
         chosen = sorted(set(brokers) or (others if len(others) >= max(most, 1) else live))
         self._check_brokers(chosen, live)
         if replicas < 0 or most > len(chosen):
-            raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {chosen}")
+            listed = ", ".join(map(str, chosen))
+            raise InvalidRequest(f"{most} replicas are not possible on {counted(len(chosen), 'broker')}: {listed}")
         from logd.broker.replication.control.reassignment_plan import plan_reassignment  # few brokers are ever asked
 
         return _moved(entry, plan_reassignment(partitions, chosen, replicas, self._racks()), pending)

@@ -138,8 +138,8 @@ class OperatorWork:
         for number, leader in elected if asked.unclean else ():
             self._log.warn(
                 "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked. "
-                "Its log ends at {end}, readers were shown positions up to {known_end}: messages that only other "
-                "replicas have are lost",
+                "Its log ends at {end}, readers were shown positions up to {known_end} at least: messages that "
+                "only other replicas have are lost",
                 topic=topic,
                 partition=number,
                 leader=leader,
@@ -278,7 +278,7 @@ class OperatorWork:
             state = evolve(state, controller_epoch=epoch.number)
             steps.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
             self._log.info(
-                "{topic}-{partition} is stored by brokers {replicas}, to be {wanted} in the end",
+                "{topic}-{partition} is moved: brokers {replicas} store it now, brokers {wanted} will in the end",
                 topic=topic,
                 partition=number,
                 replicas=list(partitions[number]),

@@ -52,6 +52,13 @@ class ConnectResponse:
 
 def decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> ConnectRequest:
     """Decode the body of a connection's first frame; raise ProtocolViolation when it is invalid."""
+    try:
+        return _decode_connect_request(data, start, stop)
+    except ProtocolViolation as error:
+        raise ProtocolViolation(f"that was not the first request of a ZooKeeper client: {error}") from None
+
+
+def _decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> ConnectRequest:
     reader = JuteReader(data, start, stop)
     _, last_zxid, timeout_ms, session_id = reader.unpack(_REQUEST)
     password = reader.buffer() or b""

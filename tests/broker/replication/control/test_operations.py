@@ -272,7 +272,16 @@ class LeaderTests(OperationsTestCase):
         self.assertEqual(self.partition().leader, third)
         self.assertNotEqual(second, third)
         (line,) = events.warnings("unclean")
-        self.assertIn(f"Its log ends at {two}, readers were shown positions up to {self.lost_end}", line)
+        self.assertIn(f"Its log ends at {two}, readers were shown positions up to {self.lost_end} at least", line)
+
+    def test_the_log_says_that_a_partition_has_no_leader(self) -> None:
+        """As a warning, in words; no broker has the id -1."""
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        first, *_ = self.lose_the_leader()
+        (line,) = events.warnings("has no leader")
+        self.assertIn(f"since no in-sync replica is live; in sync are [{first}]", line)
 
     def test_an_election_that_waits_can_be_withdrawn(self) -> None:
         """The broker that was to lead has died: when it is back, what the others have is not given up any more."""
