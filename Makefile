@@ -81,8 +81,8 @@ bench-figures: $(STAMP)  ## Put the result of make bench-peers into README and d
 	$(BIN)/logd bench peers --from build/peers/peers.json --systems-in $(SYSTEMS) --out docs/figures \
 		--page README.md --page docs/benchmarks.md
 
-clients: $(STAMP)  ## Try every client of Kafka that can be had, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
-	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS)
+clients: $(STAMP)  ## Try every client of Kafka that can be had, or ONLY=java, fetched into CLIENTS=/tmp/logd-clients, with RECORDS=1000000 each
+	$(BIN)/python -m tests.kafka_clients --folder $(CLIENTS) --count $(RECORDS) $(addprefix --only ,$(ONLY))
 
 connections: $(STAMP)  ## Fetches of CONNECTIONS=2000 of Kafka's clients at a time: those that take nothing, and those that wait
 	LOGD_TEST_CONNECTIONS=$(CONNECTIONS) $(BIN)/python -m twisted.trial tests.integration.kafka.test_fetches

@@ -34,8 +34,8 @@ class KafkaSettings:
         OneOrMore(AddressOrNone(), MOST_LISTENERS),
         None,
         "The address that Kafka's clients are told to connect to; with several listeners one for each, in the order of "
-        "`kafka.listen`, `-` for none. Without one a client is told the address that it has connected to, so it is "
-        "needed only where another machine forwards the connections.",
+        "`kafka.listen`, `-` for none. Without one a client is told the IP address that it has connected to, so it is "
+        "needed only where another machine forwards the connections, or a certificate is for a name.",
         option="kafka-advertise",
     )
     kafka_producer_ms: int = setting(

@@ -35,5 +35,8 @@ def tls_failure(reason: Failure | None) -> ForeignClient | None:
         )
     remedy = ""
     if "unknown ca" in words or "certificate" in words:
-        remedy = "; it does not trust this broker's certificate: name the authority to it (ssl.ca.location)"
+        remedy = (
+            "; it does not trust this broker's certificate: name the authority to it (ssl.ca.location; in Java "
+            "ssl.truststore.location), or advertise an address that the certificate is for"
+        )
     return ForeignClient("TLS failed", f"TLS with it failed: {words or 'no reason is known'}{remedy}")

@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from logd.testing import KafkaBroker, kafka
-from tests.kafka_clients import java_tools, mirror_maker, spark_source
+from tests.kafka_clients import java_clients, java_commands, java_tools, mirror_maker, spark_source
 from tests.kafka_clients.drivers.digest import Digest, record
 from tests.kafka_clients.failover import try_failover
 from tests.kafka_clients.group import try_group
-from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had, RealClient
+from tests.kafka_clients.having import (
+    CLIENTS,
+    KAFKA_VERSION,
+    CannotBeHad,
+    Had,
+    RealClient,
+    fetch_jars,
+    java_program,
+)
 from tests.kafka_clients.native import produce_native
-
-#: Seconds that one command of a client may take.
-PATIENCE = 1800.0
-
-
-def answer(had: Had, *arguments: object) -> dict[str, Any]:
-    """Run a client's program; return what it answers. Raises AssertionError for one that fails."""
-    done = subprocess.run(
-        [*had.command, *map(str, arguments)],
-        env={**os.environ, **had.environment},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    if done.returncode:
-        raise AssertionError(f"exit status {done.returncode}: {done.stderr.strip()[-300:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def check(found: object, expected: object) -> None:
-    """Raise AssertionError unless the two are equal."""
-    if found != expected:
-        raise AssertionError(f"{str(found)[:200]} instead of {str(expected)[:200]}")
+from tests.kafka_clients.outcomes import Work, check, outcomes
 
 
 def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) -> list[tuple[str, str]]:
     """Run every command of a client; return what was tried and how it went."""
     at, topic = broker.bootstrap_servers, f"{client.name}-records"
-    outcomes = []
 
     def produced(command: str, topic: str, codecs: str) -> None:
-        check(answer(had, command, at, topic, count, codecs)["errors"], 0)
+        check(had.answer(command, at, topic, count, codecs)["errors"], 0)
         stored = broker.messages(topic)
         check(len(stored), count)
         wrong = next((n for n, each in enumerate(stored) if (each.key, each.value) != record(n)), None)
@@ -62,7 +41,7 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
         for each in broker.messages(topic):
             time = each.timestamp if client.times and each.timestamp is not None else -1
             digest.add(each.offset, time, each.key or b"", each.value or b"")
-        check(answer(had, "consume", at, topic, count), digest.result())
+        check(had.answer("consume", at, topic, count), digest.result())
 
     def read_native() -> None:
         produce_native(broker, f"{client.name}-native", range(count))
@@ -73,22 +52,13 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
         middle = stored[count // 2]
         time = middle.timestamp or 0
         found = next(each.offset for each in stored if (each.timestamp or 0) >= time)
-        check(answer(had, "look", at, topic, middle.offset, time), {"sought": middle.offset, "found": found})
+        check(had.answer("look", at, topic, middle.offset, time), {"sought": middle.offset, "found": found})
 
     def shared() -> None:
         group = f"{client.name}-group"
-        command = [*had.command, "member", at, group, group]
-        start = partial(
-            subprocess.Popen,
-            command,
-            env={**os.environ, **had.environment},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        try_group(broker, group, [start] * 3)
+        try_group(broker, group, [partial(had.start, "member", at, group, group)] * 3)
 
-    works: list[tuple[str, Any]] = [
+    works: list[Work] = [
         (f"produce ({client.codecs})", lambda: produced("produce", topic, client.codecs)),
         ("consume, exact", lambda: consumed(topic)),
         ("consume what a native client has sent, exact", read_native),
@@ -98,14 +68,7 @@ def try_client(client: RealClient, had: Had, broker: KafkaBroker, count: int) ->
     ]
     wanted = ("produce", "consume", *client.more)
     commands = ("produce", "consume", "consume", "idempotent", "look", "member")
-    for command, (name, work) in zip(commands, works, strict=True):
-        if command in wanted:
-            try:
-                work()
-                outcomes.append((name, "as expected"))
-            except (AssertionError, IndexError, ValueError, subprocess.SubprocessError) as error:
-                outcomes.append((name, f"FAILED: {error}"))
-    return outcomes
+    return list(outcomes(work for command, work in zip(commands, works, strict=True) if command in wanted))
 
 
 def stored_in(broker: KafkaBroker, topic: str) -> int:
@@ -141,21 +104,27 @@ def main() -> int:
                 continue
             for name, outcome in try_client(client, had, broker, options.count):
                 tell(client.name, had.version, name, outcome)
+            if client.name == "java":
+                for name, outcome in java_clients.try_java(had, broker):
+                    tell(client.name, had.version, name, outcome)
         if not options.only or "java" in options.only:
             try:
                 run = java_tools.have(options.folder.resolve() / "java")
+                commands = java_program(options.folder.resolve() / "java", "Tools")
                 held = partial(stored_in, broker)
                 for name, outcome in java_tools.try_tools(run, broker.bootstrap_servers, options.count, held):
-                    tell("Apache Kafka's tools", java_tools.VERSION, name, outcome)
+                    tell("Apache Kafka's tools", KAFKA_VERSION, name, outcome)
+                for name, outcome in java_commands.try_commands(commands, broker):
+                    tell("Apache Kafka's tools", KAFKA_VERSION, name, outcome)
             except CannotBeHad as reason:
-                tell("Apache Kafka's tools", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+                tell("Apache Kafka's tools", KAFKA_VERSION, "nothing", f"cannot be had: {reason}")
     if not options.only or "mirror-maker" in options.only:
         try:
-            libraries = java_tools.fetch_jars(options.folder.resolve() / "mirror-maker", "connect-mirror")
+            libraries = fetch_jars(options.folder.resolve() / "mirror-maker", "connect-mirror")
             outcome = mirror_maker.try_mirror(libraries, options.count)
-            tell("MirrorMaker 2", java_tools.VERSION, "a topic, to another broker, in order", outcome)
+            tell("MirrorMaker 2", KAFKA_VERSION, "a topic, to another broker, in order", outcome)
         except CannotBeHad as reason:
-            tell("MirrorMaker 2", java_tools.VERSION, "nothing", f"cannot be had: {reason}")
+            tell("MirrorMaker 2", KAFKA_VERSION, "nothing", f"cannot be had: {reason}")
     if not options.only or "spark" in options.only:
         tried_spark = "a topic of three partitions in a batch, exact; copied by a stream"
         try:

@@ -23,15 +23,15 @@ from confluent_kafka.cimpl import NewTopic
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.kafka_clients import java_tools
 from tests.kafka_clients.drivers.digest import Digest, record
-from tests.kafka_clients.having import CLIENTS, CannotBeHad, Had
+from tests.kafka_clients.having import CLIENTS, KAFKA_VERSION, CannotBeHad, Had, fetch_jars, java_program
+from tests.kafka_clients.java_commands import check_replicated
 
 #: Seconds for anything: a client of Java's sends again for two minutes.
 PATIENCE = 300.0
 _BROKERS = (1, 2, 3)
 #: Those with an idempotent producer that by default sends again for longer than a dead broker counts as live.
-_PATIENT = ("kcat", "confluent-kafka", "kafka-python", "aiokafka", "franz-go", "kafkajs")
+_PATIENT = ("kcat", "confluent-kafka", "kafka-python", "aiokafka", "franz-go", "kafkajs", "java")
 
 
 def until(reached: Callable[[], bool]) -> None:
@@ -236,11 +236,22 @@ def try_failover(folder: Path, count: int, only: list[str] | None) -> Iterator[t
                 yield client.name, had.version, consuming, check(check_consumer, "read")
         if not only or "java" in only:
             try:
-                libraries = java_tools.fetch_jars(folder / "java", "kafka-tools")
+                libraries = fetch_jars(folder / "java", "kafka-tools")
                 result = outcome(lambda: check_java(brokers, libraries, count))
             except CannotBeHad as reason:
                 result = f"cannot be had: {reason}"
-            yield "Apache Kafka's tools", java_tools.VERSION, "leader of three killed: produce and consume", result
+            yield "Apache Kafka's tools", KAFKA_VERSION, "leader of three killed: produce and consume", result
+            try:
+                had = java_program(folder / "java", "Tools")
+                result = outcome(lambda: check_replicated(had, brokers.bootstrap, brokers.without_leader))
+            except CannotBeHad as reason:
+                result = f"cannot be had: {reason}"
+            yield (
+                "Apache Kafka's tools",
+                KAFKA_VERSION,
+                "leader of three killed: topics, election, reassignment",
+                result,
+            )
 
 
 def main() -> int:

@@ -9,11 +9,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 HERE = Path(__file__).parent
 _ALL = "none,gzip,snappy,lz4,zstd"
+#: Seconds that one command of a client may take.
+PATIENCE = 1800.0
+#: The release of Apache Kafka's clients and tools.
+KAFKA_VERSION = "4.1.0"
+#: A Java that starts soon, as most of what it is asked for here is short.
+JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>logd.tests</groupId><artifactId>clients</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>"""
 
 
 class CannotBeHad(Exception):
@@ -28,6 +40,33 @@ class Had:
     #: The command, before the arguments of drivers/digest.py.
     command: list[str]
     environment: dict[str, str] = field(factory=dict)
+
+    def answer(self, *arguments: object, given: str = "") -> dict[str, Any]:
+        """Run its program over the input ``given``; return what it answers. Raises AssertionError if it fails."""
+        done = subprocess.run(
+            [*self.command, *map(str, arguments)],
+            env={**os.environ, **self.environment},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        if done.returncode:
+            raise AssertionError(f"exit status {done.returncode}: {done.stderr.strip()[-300:]}")
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def start(self, *arguments: object, errors: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        """Start its program, with pipes to it and from it."""
+        return subprocess.Popen(
+            [*self.command, *map(str, arguments)],
+            env={**os.environ, **self.environment},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
 
 
 @frozen
@@ -105,6 +144,59 @@ def _kafkajs(folder: Path) -> Had:
     return Had(package["version"], ["node", str(folder / "main.js")])
 
 
+def fetch_jars(folder: Path, artifact: str) -> Path:
+    """Fetch an artifact of Apache Kafka, and what it needs, into a folder; return that of the jars."""
+    libraries = folder / "libs"
+    if not libraries.is_dir() or not any(libraries.iterdir()):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(_POM.format(artifact, KAFKA_VERSION))
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
+        try:
+            subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CannotBeHad(f"mvn cannot fetch {artifact} {KAFKA_VERSION}: {error}") from error
+    return libraries
+
+
+def fetch_jar(folder: Path, artifact: str) -> Path:
+    """Fetch one artifact, GROUP:NAME:VERSION, into a folder; return the jar."""
+    _, name, version = artifact.split(":")
+    jar = folder / f"{name}-{version}.jar"
+    if not jar.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+        try:
+            subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CannotBeHad(f"mvn cannot fetch {artifact}: {error}") from error
+    return jar
+
+
+def java_program(folder: Path, name: str, first: str = "") -> Had:
+    """Compile the programs of ``drivers/java`` with the jars of Apache Kafka's tools, which have its clients too.
+
+    ``first``: a jar that goes before them.
+    """
+    libraries = fetch_jars(folder, "kafka-tools")
+    sources = sorted(map(str, (HERE / "drivers" / "java").glob("*.java")))
+    _run("javac", "-nowarn", "-cp", f"{libraries}/*", "-d", "classes", *sources, folder=folder)
+    path = [*([first] if first else []), str(folder / "classes"), f"{libraries}/*"]
+    return Had(KAFKA_VERSION, [*JAVA, "-cp", ":".join(path), name])
+
+
+def _java(release: str = "") -> Callable[[Path], Had]:
+    """Return the function for a release of the clients, by default the newest; all are in the folder ``java``."""
+
+    def have(folder: Path) -> Had:
+        shared = folder.with_name("java")
+        if not release:
+            return java_program(shared, "Driver")
+        jar = fetch_jar(shared / "releases", f"org.apache.kafka:kafka-clients:{release}")
+        return evolve(java_program(shared, "Driver", str(jar)), version=release)
+
+    return have
+
+
 _CODECS_OF_KAFKA_PYTHON = ("cramjam", "python-snappy", "lz4", "zstandard")
 #: afkak imports pkg_resources, which newer setuptools have no more.
 _AFKAK = ("afkak", "python-snappy", "setuptools<80")
@@ -121,4 +213,8 @@ CLIENTS = (
     ),
     RealClient("sarama", _go("sarama.go", "github.com/IBM/sarama", "github.com/IBM/sarama")),
     RealClient("kafkajs", _kafkajs),
+    RealClient("java", _java()),
+    RealClient("java-2", _java("2.8.2")),
+    RealClient("java-1", _java("1.1.1"), "none,gzip,snappy,lz4"),
+    RealClient("java-0.10", _java("0.10.2.2"), "none,gzip,snappy,lz4", ("look", "member")),
 )

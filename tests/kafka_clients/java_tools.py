@@ -7,29 +7,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kafka_clients.having import CannotBeHad
+from tests.kafka_clients.having import CannotBeHad, fetch_jars
+from tests.kafka_clients.outcomes import Work, outcomes
 
-VERSION = "4.1.0"
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>logd.tests</groupId><artifactId>clients</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
-</dependencies></project>"""
 _TOOLS = "org.apache.kafka.tools."
-
-
-def fetch_jars(folder: Path, artifact: str) -> Path:
-    """Fetch an artifact of Apache Kafka, and what it needs, into a folder; return that of the jars."""
-    libraries = folder / "libs"
-    if not libraries.is_dir() or not any(libraries.iterdir()):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_POM.format(artifact, VERSION))
-        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
-        try:
-            subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise CannotBeHad(f"mvn cannot fetch {artifact} {VERSION}: {error}") from error
-    return libraries
 
 
 def have(folder: Path) -> Callable[..., str]:
@@ -52,7 +33,6 @@ def have(folder: Path) -> Callable[..., str]:
 def try_tools(run: Callable[..., str], bootstrap: str, count: int, held: Callable[[str], int]) -> list[tuple[str, str]]:
     """Use each tool; return what was tried and how it went. ``held(topic)`` counts by the native client."""
     at = ("--bootstrap-server", bootstrap)
-    outcomes = []
 
     def verified_producer() -> None:
         lines = run("VerifiableProducer", *at, "--topic", "java-verified", "--max-messages", count).splitlines()
@@ -86,17 +66,12 @@ def try_tools(run: Callable[..., str], bootstrap: str, count: int, held: Callabl
         found = run("consumer.ConsoleConsumer", *at, "--topic", "java-verified", *more).splitlines()
         assert found[:3] == ["0", "1", "2"] and len(found) == 1000, f"{len(found)} lines, {found[:3]}"
 
-    for name, work in (
+    works: list[Work] = [
         ("VerifiableProducer", verified_producer),
         ("VerifiableConsumer", verified_consumer),
         ("ConsumerGroupCommand --describe", group_command),
         ("ProducerPerformance", producer_perf),
         ("ConsumerPerformance", consumer_perf),
         ("ConsoleConsumer", console_consumer),
-    ):
-        try:
-            work()
-            outcomes.append((name, "as expected"))
-        except (AssertionError, StopIteration, subprocess.SubprocessError) as error:
-            outcomes.append((name, f"FAILED: {error}"))
-    return outcomes
+    ]
+    return list(outcomes(works))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from logd.testing import kafka
 from tests.kafka_clients.drivers.digest import Digest
-from tests.kafka_clients.having import CannotBeHad, Had
+from tests.kafka_clients.having import CannotBeHad, Had, fetch_jar
 from tests.kafka_clients.native import produce_native
 
 #: The release whose parts can all be had; it works with later ones of Spark.
@@ -32,15 +32,8 @@ def have_spark(folder: Path) -> Had:
     if find_spec("pyspark") is None:
         raise CannotBeHad("pyspark is not installed (extra spark of logd)")
     jars = folder / "jars"
-    jars.mkdir(parents=True, exist_ok=True)
     for artifact in _ARTIFACTS:
-        _, name, version = artifact.split(":")
-        if not (jars / f"{name}-{version}.jar").exists():
-            copying = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={jars}"]
-            try:
-                subprocess.run(["mvn", "-q", "-B", *copying], cwd=folder, capture_output=True, timeout=900, check=True)
-            except (OSError, subprocess.SubprocessError) as error:
-                raise CannotBeHad(f"mvn cannot fetch {artifact}: {error}") from error
+        fetch_jar(jars, artifact)
     python = [sys.executable, "-m", "drivers.spark_source"]
     return Had(VERSION, python, {"PYTHONPATH": str(_HERE), "JARS": ":".join(map(str, sorted(jars.glob("*.jar"))))})
 

@@ -165,9 +165,8 @@ class KafkaSettingsAdministration:
             self._rights.check_cluster(Operation.ALTER)
         check_administration(self._broker, "change settings")
         if resource.resource_type == _BROKER:
-            raise Refused(
-                INVALID_REQUEST, "a broker's settings are in its file and its options, and are read at its start"
-            )
+            self._check_removes_alone(resource)
+            return
         if resource.resource_type != _TOPIC:
             raise Refused(INVALID_REQUEST, f"resources of type {resource.resource_type} have no settings here")
         topic = check_topic_name(resource.resource_name)
@@ -187,6 +186,21 @@ class KafkaSettingsAdministration:
         entry = await self._broker.administration.change(topic, change)
         settings = {**entry.settings, **entry.kafka_settings}
         self._broker.administration_log.record(self._rights.requester, "change topic", topic, settings=settings)
+
+    def _check_removes_alone(self, resource: Any) -> None:
+        """Raise Refused unless nothing but the removal of this broker's settings is asked for.
+
+        What can be removed is what was set while the broker runs, and there is none of that. Kafka's tools ask for the
+        removal of the throttles of a reassignment, whether there were any or not.
+        """
+        me = str(self._broker.store.broker_id)
+        if resource.resource_name not in ("", me):
+            raise Refused(INVALID_REQUEST, f"this is broker {me}, and not broker {resource.resource_name!r}")
+        operations = {getattr(each, "config_operation", _Operation.SET) for each in resource.configs}
+        if operations != {_Operation.DELETE}:
+            raise Refused(
+                INVALID_REQUEST, "a broker's settings are in its file and its options, and are read at its start"
+            )
 
     def _entry(self, topic: str) -> TopicEntry:
         entry = self._broker.topics.get(topic)

@@ -200,6 +200,21 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
         assert entry is not None
         self.assertEqual((entry.settings, entry.kafka_settings), ({}, {}))
 
+    def test_settings_of_a_broker(self) -> None:
+        """None can be set. To remove some is done already, as kafka-reassign-partitions asks at each end."""
+        peer = self.kafka()
+        rate = "leader.replication.throttled.rate"
+        for name, changes, code in (
+            ("0", ((rate, DELETE, None), ("follower.replication.throttled.rate", DELETE, None)), 0),
+            ("", ((rate, DELETE, None),), 0),
+            ("1", ((rate, DELETE, None),), 42),
+            ("0", ((rate, SET, "1000"),), 42),
+            ("", ((rate, SET, "1000"),), 42),
+            ("0", ((rate, DELETE, None), ("log.retention.ms", SET, "1")), 42),
+        ):
+            self.assertEqual(self.increment(peer, *changes, name=name, kind=BROKER).error_code, code, (name, changes))
+        self.assertEqual(self.alter(peer, name="0", kind=BROKER, configs={rate: "1000"}).error_code, 42)
+
     def test_numbers_beyond_ours(self) -> None:
         """They stand for no limit where there is such a value, else for the largest."""
         peer = self.kafka()
