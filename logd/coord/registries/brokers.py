@@ -147,9 +147,9 @@ def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
     if (other.host, other.port) == (info.host, info.port):
         return (
             f"broker {info.id} is still registered at {other.host}:{other.port} with another data directory, instance "
-            f"{other.instance}: if that one was killed and its disk replaced, its session ends within "
-            f"zookeeper.session.ms, and this one, instance {info.instance}, registers; if not, two brokers have this id and "
-            "this address: stop one of them"
+            f"{other.instance}, and this is instance {info.instance}: if that one was killed and its disk replaced, "
+            "its session ends within zookeeper.session.ms, and this one registers; if not, two brokers have this id "
+            "and this address: stop one of them"
         )
     return (
         f"broker id {info.id} is taken: {held.path} is of instance {other.instance} at {other.host}:{other.port}, and "
