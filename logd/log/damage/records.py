@@ -42,7 +42,7 @@ class Record(NamedTuple):
     payload_bytes: int = 0
     #: The reason why a sound wrapper or batch is not expanded, empty if it is.
     unopened: str = ""
-    #: What an entry says that is the mark of a leader epoch.
+    #: The epoch and the leader, of an entry that is the mark of a leader epoch.
     mark: EpochMark | None = None
 
     def to_json(self) -> str:
