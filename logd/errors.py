@@ -102,7 +102,8 @@ class StaleLeaderEpoch(WireError):
 
 
 class NotEnoughReplicas(WireError):
-    """The partition has fewer in-sync replicas than the copies that were asked for."""
+    """The partition has fewer in-sync replicas than the copies that were asked for, or than min.insync.replicas;
+    `logd topics describe` shows them."""
 
     code = 108
     retriable = True
@@ -247,7 +248,7 @@ def error_for_code(code: int, text: str = "") -> WireError:
     cls = ERRORS_BY_CODE.get(code)
     if cls is None:
         return UnknownError(f"error code {code} is not known to this release" + (f": {text}" if text else ""))
-    return cls(text or (cls.__doc__ or "").strip())
+    return cls(text or " ".join((cls.__doc__ or "").split()))
 
 
 class ProtocolViolation(LogdError):

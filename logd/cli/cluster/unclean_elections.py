@@ -161,7 +161,10 @@ async def _elect(
         show(["partition", "would lead", "its log ends at", "would be lost", "without loss"], rows)
     able = [each for each in found if each.leader != NO_LEADER]
     if not able:
-        raise LogdError("no live broker has a replica of these partitions: start one that stores them")
+        raise LogdError(
+            "no live broker has a log of these partitions that it can serve: start another one that stores them; where "
+            "a live one stores them, its /health says why its log is offline"
+        )
     if not yes:
         agree(
             f"Give up what is lost of {counted(len(able), 'partition')} of topic {topic.topic}? Starting one of the "

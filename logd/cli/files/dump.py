@@ -70,8 +70,14 @@ def _row(record: Record) -> tuple[object, ...]:
         _text(record.key, record.key_bytes),
         record.headers or None,
         record.problem or "ok",
-        record.unopened or _text(record.payload, record.payload_bytes),
+        _content(record),
     )
+
+
+def _content(record: Record) -> str | None:
+    if record.mark is not None:
+        return f"leader epoch {record.mark.epoch} of broker {record.mark.broker}"
+    return record.unopened or _text(record.payload, record.payload_bytes)
 
 
 def _text(value: bytes | None, whole: int) -> str | None:

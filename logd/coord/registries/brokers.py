@@ -144,6 +144,13 @@ def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
             "zookeeper.session.ms, and this one registers; if it still runs, one of the two has a copy of the "
             "directory: stop it"
         )
+    if (other.host, other.port) == (info.host, info.port):
+        return (
+            f"broker {info.id} is still registered at {other.host}:{other.port} with another data directory, instance "
+            f"{other.instance}, and this is instance {info.instance}: if that one was killed and its disk replaced, "
+            "its session ends within zookeeper.session.ms, and this one registers; if not, two brokers have this id "
+            "and this address: stop one of them"
+        )
     return (
         f"broker id {info.id} is taken: {held.path} is of instance {other.instance} at {other.host}:{other.port}, and "
         f"this is instance {info.instance} at {info.host}:{info.port}; give one of them an id, and with it a data "

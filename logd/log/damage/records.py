@@ -13,6 +13,7 @@ from logd.interfaces import IFileOperations
 from logd.log.damage.entries import Entries
 from logd.log.damage.evidence import Evidence
 from logd.log.damage.inspection import SegmentPlace
+from logd.log.epochs.mark import EpochMark, read_epoch_mark
 from logd.log.index.boundaries import read_boundaries
 from logd.protocol.batch_layout import BATCH, batch_head
 from logd.protocol.codecs import BATCH_CODEC_NAMES, CODEC_NAMES
@@ -41,6 +42,8 @@ class Record(NamedTuple):
     payload_bytes: int = 0
     #: The reason why a sound wrapper or batch is not expanded, empty if it is.
     unopened: str = ""
+    #: The epoch and the leader, of an entry that is the mark of a leader epoch.
+    mark: EpochMark | None = None
 
     def to_json(self) -> str:
         """Return one line of JSON; bytes that are not UTF-8 are in base64, in a field whose name says so."""
@@ -49,6 +52,8 @@ class Record(NamedTuple):
         value |= {"timestamp": self.timestamp, **_bytes_field("key", self.key), "headers": self.headers}
         if self.unopened:
             value |= {"unopened": self.unopened}
+        if self.mark is not None:
+            value |= {"leader_epoch": self.mark.epoch, "leader": self.mark.broker}
         return json.dumps(value | _bytes_field("payload", self.payload) | {"payload_bytes": self.payload_bytes})
 
 
@@ -102,6 +107,10 @@ def _records(
         return
     entry = entries.read(position, size)
     codec = codec_name(entry)
+    mark = read_epoch_mark(entry)
+    if mark is not None:
+        yield Record(here, following, magic, codec, size, "", mark=mark)
+        return
     if holds_several(entry):
         slices = decode_in_slices(entry, here) if expand else iter(())
         first = next((decoded for decoded in slices if decoded.messages or decoded.error is not None), None)

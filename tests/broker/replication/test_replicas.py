@@ -190,7 +190,7 @@ class ReplicaTests(ReplicaTestCase):
         """They are refused at once, as they cannot be made."""
         sending = self.cluster.producer(acks=4, delivery_timeout=1.0).send("t", b"x")
         error = self.assertRaises(DeliveryFailed, self.cluster.wait, sending)
-        self.assertIn("fewer in-sync replicas than the copies", str(error))
+        self.assertIn("than min.insync.replicas; `logd topics describe` shows them", str(error))
 
     def test_a_topic_that_is_made_again_begins_anew(self) -> None:
         """Its states and logs are those of another topic."""

@@ -35,6 +35,9 @@ class LeaderlessTests(SynchronousTestCase):
         """As after a restored tree, which says so of nobody."""
         self.assertIn("since no replica is known to be in sync: `logd elect t --unclean`", why((1, 2), (), {1, 2}))
 
-    def test_an_election_is_under_way(self) -> None:
-        """A live replica is in sync: the controller lets it lead soon."""
-        self.assertIn("partition 0 has no leader at the moment: broker 3 is in sync", why((2, 3), (2, 3), {3}))
+    def test_a_live_replica_that_was_in_sync_does_not_lead(self) -> None:
+        """The controller lets it lead soon; or its disk was replaced, which only its broker knows."""
+        for replicas, in_sync in (((2, 3), (2, 3)), ((3,), (3,))):
+            text = why(replicas, in_sync, {3})
+            self.assertIn("partition 0 has no leader at the moment: broker 3 was in sync and is live", text)
+            self.assertIn("unless its log is offline: /health of that broker says why", text)

@@ -19,6 +19,7 @@ from logd.cli.terminal import prompts as asking
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import SECURED
+from logd.log.epochs.mark import EpochMark, encode_epoch_mark
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.store.topics_file import TopicsFile
 from logd.spark.blocking.cluster import ClusterSettings
@@ -154,6 +155,15 @@ class DumpTests(ToolsTestCase):
         self.assertEqual(
             [(r["id"], r["next"], r["crc_ok"]) for r in records], [(0, 20, True), (20, 40, True), (40, 60, True)]
         )
+
+    def test_dump_shows_the_mark_of_a_leader_epoch(self) -> None:
+        """Without its fields it would look like a compressed set without a message."""
+        self.segments[0].write_bytes(encode_epoch_mark(EpochMark(5, 2)) + ENTRY)
+        rows = [line.split("\t") for line in self.logd("dump", self.segments[0], "--expand").splitlines()]
+        self.assertEqual([row[9] for row in rows], ["leader epoch 5 of broker 2", "eleven more"])
+        self.logd("dump", self.segments[0], "--json", "--max", 1)
+        record = json.loads(self.out)
+        self.assertEqual((record["leader_epoch"], record["leader"]), (5, 2))
 
     def test_dump_writes_control_characters_out(self) -> None:
         """A payload must not command the terminal of an operator."""

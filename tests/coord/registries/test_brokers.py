@@ -91,3 +91,15 @@ class KeptRegistrationTests(TreeClientTestCase):
         stat = self.result(first.exists("/brokers/ids/3"))
         assert stat is not None
         self.assertEqual(stat.ephemeral_owner, first.session_id)
+
+    def test_a_new_disk_at_the_same_address_is_told_from_another_broker(self) -> None:
+        """The broker was killed and has an empty disk: it needs no other id, and registers within seconds."""
+        first, empty = self.client(), evolve(PLAIN, instance="j")
+        self.result(self.keep(first, PLAIN).start())
+        starting = self.keep(self.client(), empty).start()
+        self.turn()
+        held = self.failureResultOf(starting, HeldElsewhere).value
+        text = conflict(empty, held)
+        self.assertIn("broker 3 is still registered at h:6667 with another data directory, instance i", text)
+        self.assertNotIn("give one of them an id", text)
+        self.assertIn("give one of them an id", conflict(evolve(empty, port=1), held))
