@@ -32,6 +32,11 @@ class Background:
         """Return the number of running coroutines."""
         return len(self._running)
 
+    @property
+    def was_stopped(self) -> bool:
+        """True once ``stop`` was called."""
+        return self._stops > 0
+
     def start(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
         """Run a coroutine. The Deferred fires at its end, never fails, and cancels the coroutine when cancelled."""
         running: Deferred[None] = Deferred.fromCoroutine(self._run(work))

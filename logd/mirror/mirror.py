@@ -91,7 +91,6 @@ class Mirror:
         self._stream: GroupStream | None = None
         self._preparing: dict[str, Deferred[None]] = {}
         self._background = Background("a mirror")
-        self._is_stopped = False
 
     async def run(self) -> None:
         """Mirror until cancelled or stopped."""
@@ -118,7 +117,6 @@ class Mirror:
                 stream.pause(where.partition, where.topic)
         await self._drain(list(self._copies.values()))
         await self._commit()
-        self._is_stopped = True
         self._background.stop()
         self._pairs.stop()
         await self._leave()
@@ -372,7 +370,7 @@ class Mirror:
                 try:
                     ends = await stream.end_positions(topic)
                 except (LogdError, CancelledError) as error:
-                    if self._is_stopped:  # otherwise the stream was closed, to be made again
+                    if self._background.was_stopped:  # otherwise the stream was closed, to be made again
                         return
                     self._log.debug("the ends of topic {topic} are not known now: {error!r}", topic=topic, error=error)
                     continue

@@ -46,6 +46,13 @@ class BackgroundTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.ended, [0, 1])
 
+    def test_a_coroutine_can_tell_that_it_is_stopped(self) -> None:
+        """Where it handles a cancellation that may have another reason."""
+        background = Background("a test")
+        self.assertFalse(background.was_stopped)
+        background.stop()
+        self.assertTrue(background.was_stopped)
+
     def test_cancelling_one_coroutine_leaves_the_others_running(self) -> None:
         """The one that is cancelled ends at once, and only that one."""
         first = self.background.start(self.work(0))
