@@ -14,12 +14,13 @@ from logd.client.cluster.authentication import authenticating_connect
 from logd.client.cluster.link import BrokerLink, ClientConnection, Connect
 from logd.client.log_warnings import warn_without_log
 from logd.client.settings import LinkSettings
-from logd.clientcore.addresses import Address, discovered, parse_brokers
+from logd.clientcore.addresses import Address, discovered, name_of, parse_brokers
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.deferreds.waiting import WaitingDeferreds
-from logd.errors import BrokerUnavailable, LogdError, UnsupportedVersion, WrongPartition
+from logd.errors import BrokerUnavailable, CannotConnect, LogdError, UnsupportedVersion, WrongPartition
 from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.credentials import find_credentials
+from logd.plurals import counted
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
 from logd.security.credentials import FindCredentials
 
@@ -34,6 +35,10 @@ def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
         return connecting
 
     return connect
+
+
+#: The most addresses that an error names beside the last one.
+MOST_NAMED = 3
 
 
 class Cluster:
@@ -155,17 +160,24 @@ class Cluster:
         return link
 
     async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
-        """Return a live connection to any broker. Raises BrokerUnavailable with the last reason when there is none."""
+        """Return a live connection to any broker. Raises BrokerUnavailable with the last reason when there is none.
+
+        The text names the other addresses that were tried, too.
+        """
         for link in self._links.values():
             if link.current is not None:
                 return link, link.current
         links = [self.link(address) for address in (*self._bootstrap, *self._view.addresses)]
         error: BrokerUnavailable | None = None
+        tried: list[str] = []
         for link in dict.fromkeys(sorted(links, key=lambda link: link.next_attempt)):
             try:
                 return link, await link.get()
             except BrokerUnavailable as failure:
                 error = failure
+                tried.append(name_of(link.address))
+        if isinstance(error, CannotConnect) and len(tried) > 1:
+            raise CannotConnect(f"{error}; nor to {_some(tried[:-1])}", error.reason) from error
         raise error or BrokerUnavailable("no broker's address is known")
 
     async def ask_any(self, request: Any) -> Any:
@@ -227,3 +239,9 @@ class Cluster:
             self._asking.pop(key).fail(error)
         else:
             self._asking.pop(key).fire(view)
+
+
+def _some(addresses: Sequence[str]) -> str:
+    """Return the first of some addresses, and the number of the others."""
+    shown, more = ", ".join(addresses[:MOST_NAMED]), len(addresses) - MOST_NAMED
+    return f"{shown} and {counted(more, 'other')}" if more > 0 else shown

@@ -256,6 +256,27 @@ class ClusterTests(SynchronousTestCase):
             self.assertIn(repr(wrong.rpartition(",")[2]), str(error))
         Cluster(MemoryReactorClock(), "model:6667,tcp:model:6668,unix:/run/logd")
 
+    def test_all_addresses_that_were_tried_are_named(self) -> None:
+        """The last one alone would look as if the others had not been tried."""
+
+        def refused(address: Address) -> Deferred[ClientConnection]:
+            named = "{}:{}".format(*address)
+            return fail(
+                CannotConnect(f"cannot connect to the broker at {named}: Connection refused", "Connection refused")
+            )
+
+        for given, expected in (
+            ("one:1", "cannot connect to the broker at one:1: Connection refused"),
+            ("one:1,two:2", "cannot connect to the broker at two:2: Connection refused; nor to one:1"),
+            (
+                "a:1,b:1,c:1,d:1,e:1,f:1",
+                "cannot connect to the broker at f:1: Connection refused; nor to a:1, b:1, c:1 and 2 others",
+            ),
+        ):
+            cluster = Cluster(self.clock, given, connect=refused, random=lambda: 0.5)
+            error = self.failureResultOf(Deferred.fromCoroutine(cluster.any_link()), CannotConnect).value
+            self.assertEqual((str(error), error.reason), (expected, "Connection refused"))
+
     def test_every_given_address_is_tried_for_metadata(self) -> None:
         """A broker that metadata names by a given address shares that address's link."""
         reading = self.cluster.read("t")
