@@ -47,7 +47,7 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual(self.ended, [0, 1])
 
     def test_a_coroutine_can_tell_that_it_is_stopped(self) -> None:
-        """Where it handles a cancellation that may have another reason."""
+        """A cancellation that it handles may have another reason."""
         background = Background("a test")
         self.assertFalse(background.was_stopped)
         background.stop()
