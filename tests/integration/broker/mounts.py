@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
 from twisted.trial.unittest import SkipTest
+
+from tests.integration.peers import PATIENCE, POLL_SECONDS
 
 #: Bytes that a failing disk claims to have.
 SAID = 64 << 20
@@ -62,8 +65,20 @@ def mount_image(path: Path, image: Path) -> None:
 
 
 def unmount(path: Path) -> None:
-    """Unmount a file system that nothing uses any more: its cached pages are dropped, also those that failed."""
+    """Unmount the file system of ``mount_failing``, with its cached pages, also those that failed.
+
+    Nothing may use it any more. Another test that has just made mounts of its own may still have this one, and lets go
+    of it soon; mounted before that, the file system would be as it was.
+    """
+    with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        devices = [each.split()[0] for each in mounts if each.split()[1] == str(path)]
     _run("umount", str(path))
+    (device,) = devices
+    in_use, deadline = Path("/sys/block", Path(device).name, "loop", "backing_file"), time.monotonic() + PATIENCE
+    while in_use.exists():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{device}, which was mounted at {path}, is still in use: mounted elsewhere?")
+        time.sleep(POLL_SECONDS)
 
 
 def see_to(path: Path) -> None:
