@@ -9,8 +9,8 @@ from typing import Any
 from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred
 
+from logd.bench.precise_sleep import PreciseSleep
 from logd.bench.rates.percentiles import milliseconds
-from logd.bench.rates.precise_sleep import PreciseSleep
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.stream import MessageStream
 from logd.client.producer.producer import Producer

@@ -1,4 +1,4 @@
-"""Tests of logd.bench.rates.precise_sleep."""
+"""Tests of logd.bench.precise_sleep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from logd.bench.rates.precise_sleep import AWAKE_SECONDS, PreciseSleep
+from logd.bench.precise_sleep import AWAKE_SECONDS, PreciseSleep
 
 
 class PreciseSleepTests(TestCase):
