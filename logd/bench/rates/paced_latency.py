@@ -9,6 +9,7 @@ from typing import Any
 from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred
 
+from logd.bench.precise_sleep import PreciseSleep
 from logd.bench.rates.percentiles import milliseconds
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.stream import MessageStream
@@ -19,8 +20,6 @@ from logd.errors import LogdError
 
 #: The time at which a message was due stands at the beginning of its payload.
 DUE = Struct(">d")
-#: Seconds before a message is due in which the sender does not sleep, because epoll's timers are late by as much.
-AWAKE_SECONDS = 0.002
 #: Seconds within which the last message has to arrive.
 PATIENCE_SECONDS = 60.0
 
@@ -75,6 +74,7 @@ async def paced_latency(
     producer = Producer(address, acks=acks, reactor=reactor)
     consumer = Consumer(address, start="latest", reactor=reactor)
     times = _Times()
+    pauses = PreciseSleep(reactor)
     try:
         (stream,) = consumer.create_message_streams(topic, 1, partitions=[0])
         stream.seek(0, (await stream.end_positions())[0])
@@ -84,9 +84,8 @@ async def paced_latency(
         sent, begin = 0, time.perf_counter()
         while sent < messages:
             due = begin + sent / rate
-            wait = due - time.perf_counter()
-            if wait > 0:
-                await sleep(reactor, max(0.0, wait - AWAKE_SECONDS))
+            if due > time.perf_counter():
+                await pauses.until(due)
                 continue
             producer.send(topic, DUE.pack(due) + padding, partition=0).addCallbacks(
                 times.note, times.failures.append, callbackArgs=(due,)
@@ -100,6 +99,7 @@ async def paced_latency(
             raise LogdError(f"a message could not be delivered: {times.failures[0].getErrorMessage()}")
         await with_timeout(reactor, PATIENCE_SECONDS, reading)
     finally:
+        pauses.close()
         await producer.close()
         await consumer.close()
     delivered = times.delivered[1:]
