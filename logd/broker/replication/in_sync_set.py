@@ -1,19 +1,45 @@
-"""The rule of the in-sync set: which replicas of a partition stay in it, which leave and which join."""
+"""The in-sync set of a partition: the rule by which replicas stay in it, leave and join, and the log lines about it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 from attrs import define, field
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 
 from logd.broker.replication.followers import FollowerProgress, Followers
 from logd.coord.elections import with_in_sync
 from logd.coord.partition_state import PartitionState
-from logd.interfaces import Clock
+from logd.interfaces import Clock, Timer
+from logd.log.partition import PartitionLog
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 0.25
+#: Seconds for which changes are gathered. All partitions that a broker has followed lose it at nearly the same time.
+GATHERED_SECONDS = 1.0
+#: With more changes than these there is one line for all of them: a broker may follow thousands of partitions.
+MOST_LINES = 20
+
+
+class InSyncChange(NamedTuple):
+    """A broker that has left the in-sync set of a partition, or has joined it."""
+
+    topic: str
+    partition: int
+    broker: int
+    #: The reason why the broker has left; empty if it has joined.
+    reason: str
+    #: The set after the change, the number of brokers that are to store the partition, and min.insync.replicas.
+    in_sync: tuple[int, ...]
+    replicas: int
+    least: int
+
+    @property
+    def is_below_minimum(self) -> bool:
+        """True if too few replicas are in sync for messages with acks -1."""
+        return len(self.in_sync) < self.least
 
 
 @define(eq=False)
@@ -28,6 +54,8 @@ class InSyncSet:
     _live: Callable[[], Mapping[int, str]]
     #: Seconds after which a follower that has not caught up is not in sync any more.
     _lag: float
+    #: Called with each change of the set, for the log.
+    _on_change: Callable[[InSyncChange], None]
     followers: Followers = field(init=False)
     _began: float = field(init=False)
 
@@ -74,6 +102,32 @@ class InSyncSet:
         instances[self._me] = state.instances[self._me]
         return with_in_sync(state, wanted, instances, least)
 
+    def note_change(
+        self, log: PartitionLog, replicas: Collection[int], former: PartitionState, state: PartitionState, asked: bool
+    ) -> None:
+        """Have it logged who has left or joined the set; ``replicas`` are to store the partition.
+
+        ``asked``: the leader has asked for the change. Any other is the controller's.
+        """
+        for broker in sorted({*former.in_sync} ^ {*state.in_sync}):
+            reason = "" if broker in state.in_sync else self._why_left(broker, replicas, former, asked)
+            number, least = len(replicas), log.settings.min_insync_replicas
+            in_sync = tuple(sorted(state.in_sync))
+            self._on_change(InSyncChange(log.topic, log.partition, broker, reason, in_sync, number, least))
+
+    def _why_left(self, broker: int, replicas: Collection[int], former: PartitionState, asked: bool) -> str:
+        instance = self._live().get(broker)
+        replaced = instance is not None and instance != former.instances.get(broker)
+        if broker not in replicas or not (asked or replaced):
+            return "it stores the partition no more"  # a leader may not know the new replicas yet
+        if instance is None:
+            return "it is not live"
+        if replaced:
+            return "it has another data directory"
+        follower = self.followers.get(broker)
+        gone = "" if follower is not None and follower.sessions else ", and is not connected"
+        return f"it has not caught up for {self._lag:g} s{gone}"
+
     def _is_behind(self, broker: int, end: int) -> bool:
         now = self._clock.seconds()
         follower = self.followers.get(broker)
@@ -89,3 +143,69 @@ class InSyncSet:
 def may_join(follower: FollowerProgress, least: int) -> bool:
     """Return whether a follower that follows now has flushed enough to join."""
     return follower.session is not None and follower.flushed >= least
+
+
+@define(eq=False)
+class InSyncLog:
+    """The lines about changed in-sync sets. Below min.insync.replicas they are warnings."""
+
+    _log = Logger()
+
+    _clock: Clock
+    #: By topic, partition and broker, so that one that comes and goes has two lines at most.
+    _changes: dict[tuple[str, int, int], list[InSyncChange]] = field(factory=dict, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+
+    def note(self, change: InSyncChange) -> None:
+        """Log a change, together with those of the next moment."""
+        changes = self._changes.setdefault((change.topic, change.partition, change.broker), [])
+        changes.append(change)
+        if len(changes) > 2:
+            # The same as the first. A leader that knows the new replicas late takes one back that was just left out.
+            del changes[:2]
+        if self._timer is None:
+            self._timer = self._clock.callLater(GATHERED_SECONDS, self._write)
+
+    def stop(self) -> None:
+        """Log at once what was gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._write()
+
+    def _write(self) -> None:
+        self._timer = None
+        changes = [change for each in self._changes.values() for change in each]
+        self._changes.clear()
+        if len(changes) > MOST_LINES:
+            self._write_one_for_all(changes)
+            return
+        for each in changes:
+            text = (
+                "{topic}-{partition}: broker {broker} {has} the in-sync replicas, which are now {in_sync} (of {number})"
+            )
+            if each.reason:
+                text += ": {reason}"
+            if each.is_below_minimum:
+                text += "; min.insync.replicas = {least}, so messages with acks -1 are refused"
+            self._log.emit(
+                LogLevel.warn if each.is_below_minimum else LogLevel.info,
+                text,
+                topic=each.topic,
+                partition=each.partition,
+                broker=each.broker,
+                has="left" if each.reason else "joined",
+                in_sync=", ".join(map(str, each.in_sync)),
+                number=each.replicas,
+                reason=each.reason,
+                least=each.least,
+            )
+
+    def _write_one_for_all(self, changes: list[InSyncChange]) -> None:
+        last = {(each.topic, each.partition): each for each in changes}
+        below = sum(each.is_below_minimum for each in last.values())
+        text = "the in-sync replicas of {count} partitions have changed: {changes}"
+        if below:
+            text += "; {below} of the partitions are below min.insync.replicas, and refuse messages with acks -1"
+        counts = sorted(Counter((each.broker, "left" if each.reason else "joined") for each in changes).items())
+        told = ", ".join(f"broker {broker} {has} those of {count}" for (broker, has), count in counts)
+        self._log.emit(LogLevel.warn if below else LogLevel.info, text, count=len(last), changes=told, below=below)

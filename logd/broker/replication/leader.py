@@ -178,10 +178,12 @@ class LeaderRole:
         self.look()
 
     def _take_known(self, known: KnownState) -> None:
+        asked = self._proposed is not None and {*self._proposed} == {*known.state.in_sync}
         if known.version > self._known.version:
             self._proposed = None
         if known.version >= self._known.version and not self._ended:
-            self._known = known
+            former, self._known = self._known.state, known
+            self._in_sync_set.note_change(self.log, self.replicas, former, known.state, asked)
             self._unsettle()
             self._take_leadership()
             self._move_visible_end()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from attrs import define, field
 
+from logd.broker.replication.in_sync_set import InSyncLog
 from logd.broker.replication.leader import LeaderRole
 from logd.deferreds.repeating import RepeatedCall
 from logd.interfaces import Clock, Timer
@@ -31,6 +32,11 @@ class LeaderLooks:
     _timer: Timer | None = field(default=None, init=False)
     #: The leaders for which time alone may change something. They add and remove themselves.
     looking: dict[LeaderRole, None] = field(factory=dict, init=False)
+    #: Logs the changes of their in-sync sets.
+    in_sync_log: InSyncLog = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.in_sync_log = InSyncLog(self._clock)
 
     def start(self) -> None:
         """Begin to look."""
@@ -45,6 +51,7 @@ class LeaderLooks:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self.in_sync_log.stop()
 
     def all(self) -> None:
         """Have all leaders look: the first ones now, the others in the next turns of the reactor."""

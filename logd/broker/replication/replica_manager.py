@@ -290,7 +290,7 @@ class ReplicaManager:
             replicas,
             self.clock,
             partial(self.states.change, log.topic, log.partition),
-            InSyncSet(me, self.clock, self._live, lag),
+            InSyncSet(me, self.clock, self._live, lag, self._looks.in_sync_log.note),
             offline,
             self._looks.looking,
         )

@@ -48,6 +48,13 @@ from logd.topic import TopicEntry
 ATTEMPTS = 5
 
 
+class StillCounted(CoordinationUnavailable):
+    """The state of a partition counts on the replica here, which is to be given up.
+
+    In a reassignment that is usual for a moment, which the controller ends.
+    """
+
+
 class _LeftPartitions(NamedTuple):
     """Partitions with a log here whose replicas are on other brokers."""
 
@@ -161,7 +168,7 @@ class TopicComparison:
         if left.counting or left.leaderless:
             self._directory.show(topic, entry)
         if left.counting:
-            raise CoordinationUnavailable(f"{topic}-{left.counting[0]} still counts on the replica on this broker")
+            raise StillCounted(f"{topic}-{left.counting[0]} still counts on the replica on this broker")
         if left.leaderless:
             raise CoordinationUnavailable(f"none of the brokers that store {topic}-{left.leaderless[0]} leads it")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attrs import define, field
 from twisted.logger import Logger
 
-from logd.broker.topics.comparison import TopicComparison
+from logd.broker.topics.comparison import StillCounted, TopicComparison
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.named_locks import NamedLocks
@@ -26,9 +26,21 @@ from logd.topic import TopicEntry
 
 #: Seconds until a topic that could not be settled is compared again.
 RETRY_SECONDS = 5.0
+#: Seconds after which it is logged that a replica is still counted on, so at the third attempt. It passes by itself
+#: while a leader and the controller learn of a reassignment.
+LASTING_SECONDS = 1.5 * RETRY_SECONDS
 #: The number of topics that are compared at a time. They share round trips to the tree and syncs of topics.json; more
 #: of them would delay a creation that comes behind them.
 COMPARED_AT_ONCE = 50
+
+
+@define
+class _Trouble:
+    """The reason why a topic could not be settled, and the time of the first attempt that failed for it."""
+
+    text: str
+    since: float
+    logged: bool = False
 
 
 @define(eq=False)
@@ -52,8 +64,8 @@ class TopicReconciler:
     _comparison: TopicComparison = field(init=False)
     #: Topics to compare.
     _dirty: set[str] = field(factory=set, init=False)
-    #: The reasons why topics could not be settled, as logged.
-    _troubles: dict[str, str] = field(factory=dict, init=False)
+    #: The reasons why topics could not be settled.
+    _troubles: dict[str, _Trouble] = field(factory=dict, init=False)
     #: Changes made here that the child cache may not show yet.
     _own: OwnChanges = field(factory=OwnChanges, init=False)
     #: Held during each change of a topic, here or by the administration of topics.
@@ -150,9 +162,13 @@ class TopicReconciler:
 
     def try_again(self, topic: str, error: Exception) -> None:
         """Compare a topic again later, after ``error`` kept it from being settled."""
-        text = str(error)
-        if self._troubles.get(topic) != text:  # logged once, not at every retry until an operator has mended it
-            self._troubles[topic] = text
+        text, now = str(error), self._clock.seconds()
+        trouble = self._troubles.get(topic)
+        if trouble is None or trouble.text != text:
+            trouble = self._troubles[topic] = _Trouble(text, now)
+        passing = isinstance(error, StillCounted) and now - trouble.since < LASTING_SECONDS
+        if not trouble.logged and not passing:  # logged once, not at every retry until an operator has mended it
+            trouble.logged = True
             self._log.warn(
                 "topic {topic} does not agree with the coordination tree yet; trying again until it does: {error}",
                 topic=topic,

@@ -36,6 +36,23 @@ Examples:
 LOOK_SECONDS = 0.2
 
 
+class BrokerIdParameter(click.ParamType[int]):
+    """The id of a broker."""
+
+    name = "ID"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Refuse what is no id."""
+        text = str(value)
+        if not (text.isascii() and text.isdecimal()):
+            self.fail(
+                f"{text!r} is no id of a broker, which is a whole number such as 2; logd brokers list shows them",
+                param,
+                ctx,
+            )
+        return int(text)
+
+
 @click.group()
 def brokers() -> None:
     """List the brokers that share a coordination tree, and take leaderships from one that is to go."""
@@ -92,7 +109,7 @@ def _complain(path: str, error: ValueError) -> None:
 
 
 @brokers.command(short_help="Let a broker lead nothing that another can.", epilog=_DRAIN_EPILOG)
-@click.argument("number", metavar="ID", type=click.IntRange(0))
+@click.argument("number", metavar="ID", type=BrokerIdParameter())
 @wait_option
 @broker_option
 @json_option
@@ -135,7 +152,7 @@ def drain(ctx: click.Context, /, number: int, timeout: float, broker: str, as_js
 
 
 @brokers.command(short_help="Let a drained broker lead again.")
-@click.argument("number", metavar="ID", type=click.IntRange(0))
+@click.argument("number", metavar="ID", type=BrokerIdParameter())
 @broker_option
 @json_option
 @click.pass_context

@@ -34,7 +34,7 @@ from logd.log.disk.names import (
     segment_start,
 )
 from logd.log.index.index import ActiveIndex, load_active_index
-from logd.log.index.index_file import WrongIndex
+from logd.log.index.index_file import CHUNK, WrongIndex
 from logd.log.recovery.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, write_checkpoint
 from logd.log.recovery.flush_mark import read_mark
 from logd.log.recovery.lost_segments import BytesLost, LostRange, find_losses, start_of_log
@@ -361,8 +361,7 @@ class _Recovery:
             if self.files.exists(path):
                 index, left_out = load_active_index(self.files, path, start, sound)
                 return index, not left_out
-            clean = self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
-            if sound > start and clean:  # a broker that was killed may not have written it yet
+            if sound - start >= self._least_with_index() and self._is_clean():
                 self.report("{path} is missing: it is rebuilt", path=path)
         except WrongIndex as error:
             self.report("{path} cannot be used ({error}): it is rebuilt", path=path, error=error)
@@ -376,3 +375,16 @@ class _Recovery:
             self.files.remove(path)
             self.files.sync_directory(self.folder)
         return ActiveIndex(self.files, path, start), True
+
+    def _is_clean(self) -> bool:
+        """Return whether the log ends where it was flushed, as it does after a clean stop."""
+        return self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
+
+    def _least_with_index(self) -> int:
+        """Return the bytes of a segment that has an index file, however the segment was written.
+
+        The file is written when a chunk is full, and at a clean stop. A broker that was killed while it was idle leaves
+        what a clean stop does, but for that file. An append has one boundary, and is seldom larger than a batch may be.
+        """
+        settings = self.settings
+        return CHUNK * (settings.index_bytes + max(settings.message_bytes, settings.batch_bytes))

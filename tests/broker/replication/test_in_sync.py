@@ -1,10 +1,18 @@
-"""Tests of who counts as in sync."""
+"""Tests of who counts as in sync, and of the log lines about it."""
 
 from __future__ import annotations
 
+from twisted.internet.task import Clock
+from twisted.logger import formatEvent, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.broker.replication.in_sync_set import GATHERED_SECONDS, MOST_LINES, InSyncChange, InSyncLog, InSyncSet
 from logd.broker.replication.leader import LeaderRole
+from logd.coord.partition_state import PartitionState
 from tests.broker.replication.test_replicas import ReplicaTestCase
+from tests.broker.rig import Events
 from tests.log.entries import plain
+from tests.log.rig import Rig
 
 
 class InSyncTests(ReplicaTestCase):
@@ -35,3 +43,145 @@ class DeadLeaderTests(ReplicaTestCase):
         self.assertEqual(len(self.in_sync()), 2)
         log = self.logs()[self.leader.host]
         self.assertEqual(log.visible_end, log.end)
+
+
+class LoggedChangesTests(ReplicaTestCase):
+    """The log lines about a follower that dies and comes back."""
+
+    def setUp(self) -> None:
+        """Choose a follower, and keep what is logged from now on."""
+        super().setUp()
+        self.send(b"before")
+        self.follower = self.followers[-1]
+        self.others = sorted({0, 1, 2} - {self.id_of_follower})
+        self.events = Events()
+        globalLogPublisher.addObserver(self.events)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events)
+
+    @property
+    def id_of_follower(self) -> int:
+        """The broker's id."""
+        assert self.follower.settings.id is not None
+        return self.follower.settings.id
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines about the in-sync set, each with its level."""
+        lines = [(event["log_level"].name, formatEvent(event)) for event in self.events.events]
+        return [line for line in lines if "the in-sync replicas" in line[1]]
+
+    def test_a_broker_leaves_and_joins(self) -> None:
+        """There is one line for each, at the leader alone, and none when the state is read again."""
+        self.follower.kill()
+        self.cluster.advance(20.0)
+        first, second = self.others
+        left = f"t-0: broker {self.id_of_follower} left the in-sync replicas, which are now {first}, {second} (of 3)"
+        self.assertEqual(self.lines(), [("info", f"{left}: it has not caught up for 1 s, and is not connected")])
+        self.follower.start()
+        self.cluster.advance(20.0)
+        joined = f"t-0: broker {self.id_of_follower} joined the in-sync replicas, which are now 0, 1, 2 (of 3)"
+        self.assertEqual(self.lines()[1:], [("info", joined)])
+
+
+class LoggedBelowMinimumTests(LoggedChangesTests):
+    """The same, with messages that three replicas have to have."""
+
+    least = 3
+
+    def test_a_broker_leaves_and_joins(self) -> None:
+        """Too few are left, which is a warning that says what follows from it; the end of it is none."""
+        self.follower.kill()
+        self.cluster.advance(20.0)
+        ((level, line),) = self.lines()
+        self.assertEqual(level, "warn")
+        self.assertIn("; min.insync.replicas = 3, so messages with acks -1 are refused", line)
+        self.follower.start()
+        self.cluster.advance(20.0)
+        self.assertEqual([level for level, _ in self.lines()], ["warn", "info"])
+
+
+class ReasonTests(SynchronousTestCase):
+    """The reasons that are logged for a broker that leaves."""
+
+    def test_the_reason_is_the_first_that_holds(self) -> None:
+        """A broker may be left out by a reassignment, be away, have another disk, or be slow."""
+        live, changes = {1: "a", 3: "other", 4: "d"}, list[InSyncChange]()
+        in_sync_set = InSyncSet(1, Clock(), lambda: live, 10.0, changes.append)
+        former = PartitionState(1, 0, (1, 2, 3, 4, 5), (), {1: "a", 2: "b", 3: "c", 4: "d", 5: "e"}, 0)
+        in_sync_set.note_change(Rig().log(), (1, 2, 3, 4), former, former, True)
+        self.assertEqual(changes, [])
+        state = PartitionState(1, 0, (1,), (), {1: "a"}, 0)
+        in_sync_set.note_change(Rig().log(), (1, 2, 3, 4), former, state, True)
+        no_more, replaced = "it stores the partition no more", "it has another data directory"
+        slow = "it has not caught up for 10 s, and is not connected"
+        self.assertEqual([each.broker for each in changes], [2, 3, 4, 5])
+        self.assertEqual([each.reason for each in changes], ["it is not live", replaced, slow, no_more])
+        changes.clear()
+        in_sync_set.note_change(Rig().log(), (1, 2, 3, 4, 5), former, state, False)  # by the controller
+        self.assertEqual([each.reason for each in changes], [no_more, replaced, no_more, no_more])
+
+
+def change(partition: int, reason: str = "it is not live", least: int = 1) -> InSyncChange:
+    """Return the change of a partition that broker 3 has left for a reason, or has joined."""
+    return InSyncChange("t", partition, 3, reason, (1, 2) if reason else (1, 2, 3), 3, least)
+
+
+class InSyncLogTests(SynchronousTestCase):
+    """``InSyncLog``."""
+
+    def setUp(self) -> None:
+        """Keep what is logged."""
+        self.clock, self.events = Clock(), Events()
+        globalLogPublisher.addObserver(self.events)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events)
+        self.log = InSyncLog(self.clock)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return what was logged, each line with its level."""
+        return [(event["log_level"].name, formatEvent(event)) for event in self.events.events]
+
+    def note(self, *changes: InSyncChange) -> None:
+        """Note changes, and let the moment pass for which they are gathered."""
+        for each in changes:
+            self.log.note(each)
+        self.assertEqual(self.lines(), [])
+        self.clock.advance(GATHERED_SECONDS)
+
+    def test_a_few_changes_have_a_line_each(self) -> None:
+        """They are logged in their order, and the next ones later."""
+        self.note(*[change(number) for number in range(MOST_LINES)])
+        self.assertEqual(len(self.lines()), MOST_LINES)
+        self.assertIn("t-0: broker 3 left", self.lines()[0][1])
+        self.log.note(change(0, ""))
+        self.clock.advance(GATHERED_SECONDS)
+        self.assertEqual(
+            self.lines()[MOST_LINES:],
+            [("info", "t-0: broker 3 joined the in-sync replicas, which are now 1, 2, 3 (of 3)")],
+        )
+
+    def test_a_broker_that_comes_and_goes_has_few_lines(self) -> None:
+        """In a reassignment a broker may leave, join and leave again within milliseconds: only the end of it counts."""
+        self.note(change(0, "first"), change(1), change(0, ""), change(0, "last"))
+        self.assertEqual([line.rpartition(": ")[2] for _, line in self.lines()], ["last", "it is not live"])
+
+    def test_many_changes_have_one_line(self) -> None:
+        """It counts the partitions by broker; one that has left and joined again is one partition."""
+        self.note(*[change(number) for number in range(30)], change(7, ""))
+        text = (
+            "the in-sync replicas of 30 partitions have changed: broker 3 joined those of 1, broker 3 left those of 30"
+        )
+        self.assertEqual(self.lines(), [("info", text)])
+
+    def test_many_changes_below_the_minimum_are_a_warning(self) -> None:
+        """It counts the partitions that are below it in the end."""
+        self.note(*[change(number, least=3) for number in range(30)], change(7, "", least=3))
+        ((level, line),) = self.lines()
+        self.assertEqual(level, "warn")
+        self.assertIn("; 29 of the partitions are below min.insync.replicas, and refuse messages with acks -1", line)
+
+    def test_a_stop_does_not_wait(self) -> None:
+        """A change that was gathered is logged at once, and nothing remains to be done."""
+        self.log.note(change(0))
+        self.log.stop()
+        self.log.stop()
+        self.assertEqual(len(self.lines()), 1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
+from twisted.logger import globalLogPublisher
 
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
@@ -11,16 +12,20 @@ from logd.coord.records import SetData, Stat
 from logd.coord.registries.topics import creation_of_states, decode_entry, encode_entry
 from logd.leadership import NO_LEADER
 from tests.broker.replication.test_replicas import ReplicaTestCase
+from tests.broker.rig import Events
 
 
-class LeftLogTests(ReplicaTestCase):
+class LeftLogTestCase(ReplicaTestCase):
     """A broker that is to store partition 0 no more, and partition 1 from now on."""
 
     def setUp(self) -> None:
-        """Choose a follower."""
+        """Choose a follower, and keep what is logged from now on."""
         super().setUp()
         self.send(b"before")
         self.left = self.followers[-1]
+        self.events = Events()
+        globalLogPublisher.addObserver(self.events)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events)
 
     def stop_controllers(self) -> None:
         """Take away what would take the broker out of the state."""
@@ -62,6 +67,10 @@ class LeftLogTests(ReplicaTestCase):
         kept = tuple(broker for broker in state.in_sync if broker != me)
         return evolve(state, in_sync=kept, instances={broker: state.instances[broker] for broker in kept})
 
+
+class LeftLogTests(LeftLogTestCase):
+    """Its log, by the state of partition 0."""
+
     def test_a_state_that_does_not_count_on_it(self) -> None:
         """The log is removed."""
         self.move(self.without_it())
@@ -86,6 +95,7 @@ class LeftLogTests(ReplicaTestCase):
         self.cluster.advance(8.0)  # the leader has taken it out of the in-sync set, as it does not follow
         self.assertEqual((self.stores(0), self.leads(1)), (False, True))
         self.assertLess(len(read), 5, read)
+        self.assertEqual(self.events.warnings("topic t does not agree"), [])
 
     def test_a_state_without_a_leader(self) -> None:
         """The log is removed once another broker leads."""
@@ -103,3 +113,34 @@ class LeftLogTests(ReplicaTestCase):
         self.cluster.wait(tree.set(paths.partition_state("t", 0), led.encode()))
         self.cluster.advance(10.0)
         self.assertFalse(self.stores(0))
+
+    def test_a_reassignment_is_no_trouble(self) -> None:
+        """A leader counts on a replica that was left out until it knows of that: it is no trouble for a moment."""
+        self.cluster.wait(self.admin.create("moved", 4))
+        for first, second in ((0, 1), (1, 2), (2, 0)):
+            wanted = {number: (first, second) if number % 2 else (second, first) for number in range(4)}
+            self.cluster.wait(self.admin.reassign("moved", wanted))
+            self.cluster.advance(15.0)
+        self.assertEqual(
+            [each.replicas for each in self.cluster.wait(self.admin.describe("moved")).partitions], [*wanted.values()]
+        )
+        self.assertEqual(self.events.warnings("does not agree"), [])
+
+
+class LastingTests(LeftLogTestCase):
+    """A state that goes on to count on the broker: too few others are in sync, so it remembers the broker."""
+
+    least = 3
+
+    def test_trouble_that_lasts_is_logged_once(self) -> None:
+        """The controller would end it within a moment, but there is none."""
+        self.stop_controllers()
+        me = self.left.settings.id
+        assert me is not None
+        self.move(evolve(self.without_it(), last=(me,), instances=self.state().instances))
+        self.cluster.advance(6.0)
+        self.assertEqual(self.events.warnings("does not agree"), [])
+        self.cluster.advance(60.0)
+        ((warning),) = self.events.warnings("does not agree")
+        self.assertIn("t-0 still counts on the replica on this broker", warning)
+        self.assertTrue(self.stores(0))

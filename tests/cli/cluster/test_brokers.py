@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import click
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.cluster.brokers import broker_table
+from logd.cli.cluster.brokers import BrokerIdParameter, broker_table
 from logd.coord.registries.brokers import BrokerInfo
 
 ONE = BrokerInfo(1, "h", 6667, "i", {"t": (0, 2), "u": (0,)})
 TWO = BrokerInfo(2, "h", 6668, "j", {}, (("k", 9092),))
+
+
+class BrokerIdParameterTests(SynchronousTestCase):
+    """``BrokerIdParameter``."""
+
+    def test_an_id_or_a_refusal_that_says_what_one_is(self) -> None:
+        """An address, or a name, is no id."""
+        read = BrokerIdParameter().convert
+        self.assertEqual([read(text, None, None) for text in ("0", "12", 3)], [0, 12, 3])
+        for text in ("x", "-1", "", "1_0", "localhost:6667"):
+            refusal = self.assertRaises(click.BadParameter, read, text, None, None)
+            expected = f"{text!r} is no id of a broker, which is a whole number such as 2; logd brokers list shows them"
+            self.assertEqual(refusal.message, expected)
 
 
 class BrokerTableTests(SynchronousTestCase):

@@ -7,6 +7,7 @@ import errno
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
+from logd.log.index.index_file import CHUNK
 from tests.log.entries import gap, plain, timed, wrapped
 from tests.log.rig import ROOT, Rig
 
@@ -255,7 +256,29 @@ class IndexTests(SynchronousTestCase):
         rig.files.remove(f"{ROOT}/t-0/00000000000000000000.index")
         rig.open()
         self.assertTrue(rig.log().is_boundary_known(20))
-        self.assertIn("rebuilt", rig.reports[0])
+
+    def test_a_small_log_is_not_reported_to_have_no_index(self) -> None:
+        """The index is written in chunks: a broker that is killed while idle has left none, and nothing is wrong."""
+        rig = Rig(LogSettings(index_bytes=1))
+        rig.filled(ENTRY, ENTRY, ENTRY)
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        self.assertFalse(rig.files.exists(f"{ROOT}/t-0/00000000000000000000.index"))
+        rig.kill()
+        rig.open()
+        self.assertTrue(rig.log().is_boundary_known(20))
+        self.assertEqual(rig.reports, [])
+
+    def test_an_index_that_should_be_there_is_reported(self) -> None:
+        """The log is so large that a chunk was full, however it was appended."""
+        rig = Rig(LogSettings(index_bytes=1, message_bytes=len(ENTRY), batch_bytes=61))
+        rig.filled(*[ENTRY] * (CHUNK * 62 // len(ENTRY) + 1))
+        rig.stop()
+        path = f"{ROOT}/t-0/00000000000000000000.index"
+        rig.files.remove(path)
+        rig.open()
+        self.assertEqual(rig.log().find_boundary(20 * 1000 + 5), 20 * 1000)
+        self.assertEqual(rig.reports, [f"{path} is missing: it is rebuilt"])
 
     def test_a_closed_segments_index_is_made_when_needed(self) -> None:
         """The new index keeps the segment's time, and is found the next time."""
