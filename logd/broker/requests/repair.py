@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -27,6 +28,7 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
+from logd.leadership import NO_LEADER
 from logd.log.damage.folder_repair import FolderRepair, repair_folder
 from logd.log.damage.inspection import SegmentInspection, SegmentPlace
 from logd.log.damage.kinds import Damage, DamageKind
@@ -119,6 +121,9 @@ class RepairRequests:
 
     async def _repair_replica(self, log: PartitionLog, request: Repair) -> RepairResponse:
         """Verify a segment and have it healed; where no replica has the bytes, make gaps."""
+        lost = self._broker.ends.lost(request.topic, request.partition)
+        if lost is not None:
+            return await self._repair_lost_replica(lost, request)
         if log.offline is not None:
             raise InvalidRequest(
                 f"{request.topic}-{request.partition} is offline on this broker, and is not repaired here, as other "
@@ -267,14 +272,38 @@ class RepairRequests:
                     error=str(error),
                 )
                 log.stay_offline(lost.reason())
-        position = await self._run(lambda: ends.beginning(lost))
-        # The position has to be that of the loss that was shown; another loss is shown first.
+        return await self._begin_again(lost, await self._run(lambda: ends.beginning(lost)), request)
+
+    async def _repair_lost_replica(self, lost: LostLog, request: Repair) -> RepairResponse:
+        """Begin a replicated partition again that all its replicas have lost; a person then lets this one lead."""
+        from logd.broker.topics.lost_replicas import end_of_lost  # hardly ever needed
+
+        replication, ends, name = self._broker.replication, self._broker.ends, f"{lost.topic}-{lost.partition}"
+        known, replicas = replication.known(lost.topic, lost.partition)
+        if known is None or known.uuid != lost.uuid or known.state.leader != NO_LEADER:
+            raise InvalidRequest(
+                f"{name} is not repaired here, as it is copied anew from its leader. The reason why it is offline: "
+                f"{lost.reason()}"
+            )
+        try:
+            stored = await ends.stored_by_all(lost)
+        except ValueError as error:
+            raise UnknownError(f"{name} cannot begin again: {error}") from error
+        members = {*replicas, *known.state.in_sync, *known.state.last}
+        end = end_of_lost(name, lost.partition, self._broker.store.broker_id, members, stored, replication.live())
+        known_end = max(lost.known_end, end)
+        position = await self._run(lambda: ends.beginning(evolve(lost, known_end=known_end)))
+        then = f". No replica has a log: `logd elect {lost.topic} --unclean` lets this one lead then"
+        return await self._begin_again(lost, position, request, then)
+
+    async def _begin_again(self, lost: LostLog, position: int, request: Repair, then: str = "") -> RepairResponse:
+        """Show a loss; begin the log again at ``position`` if just this loss is accepted."""
         accepted = request.accept_loss and not request.dry_run and request.position == position
         if accepted:
-            await ends.accept(lost, position)
+            await self._broker.ends.accept(lost, position)
             _log.warn("the loss was accepted and the log begins again: {loss}", loss=lost.loss(position))
         size = position - lost.first
-        damage = RepairedDamage(lost.first, size, LOST_LOG, accepted, lost.loss(position))
+        damage = RepairedDamage(lost.first, size, LOST_LOG, accepted, lost.loss(position) + then)
         return RepairResponse(0, position, position, 1, size, SERVED_AGAIN if accepted else OFFLINE, (damage,))
 
     def _run(self, work: Callable[[], T]) -> Deferred[T]:

@@ -363,6 +363,10 @@ class EndsRecorder:
         known = self._store.known_end(lost.topic, lost.partition)
         return beginning_after(max(known, lost.known_end))
 
+    async def stored_by_all(self, lost: LostLog) -> dict[int, StoredEnds]:
+        """Return what each broker has stored of a topic. Raises CoordinationError, and ValueError as ``compare``."""
+        return await read_all_ends(self._tree, lost.uuid)
+
     def given_up(self, topic: str) -> list[LostLog]:
         """Return the losses of a topic that were accepted in the tree, with its restoration from a backup."""
         node = self._nodes.get(topic)

@@ -35,7 +35,7 @@ COMPARED_AT_ONCE = 50
 
 
 @define
-class _Trouble:
+class _Unsettled:
     """The reason why a topic could not be settled, and the time of the first attempt that failed for it."""
 
     text: str
@@ -65,7 +65,7 @@ class TopicReconciler:
     #: Topics to compare.
     _dirty: set[str] = field(factory=set, init=False)
     #: The reasons why topics could not be settled.
-    _troubles: dict[str, _Trouble] = field(factory=dict, init=False)
+    _troubles: dict[str, _Unsettled] = field(factory=dict, init=False)
     #: Changes made here that the child cache may not show yet.
     _own: OwnChanges = field(factory=OwnChanges, init=False)
     #: Held during each change of a topic, here or by the administration of topics.
@@ -165,7 +165,7 @@ class TopicReconciler:
         text, now = str(error), self._clock.seconds()
         trouble = self._troubles.get(topic)
         if trouble is None or trouble.text != text:
-            trouble = self._troubles[topic] = _Trouble(text, now)
+            trouble = self._troubles[topic] = _Unsettled(text, now)
         passing = isinstance(error, StillCounted) and now - trouble.since < LASTING_SECONDS
         if not trouble.logged and not passing:  # logged once, not at every retry until an operator has mended it
             trouble.logged = True

@@ -163,7 +163,8 @@ async def _elect(
     if not able:
         raise LogdError(
             "no live broker has a log of these partitions that it can serve: start another one that stores them; where "
-            "a live one stores them, its /health says why its log is offline"
+            "a live one stores them, its /health says why its log is offline. If the disks of all replicas are lost "
+            f"for good, `logd repair --broker HOST:PORT {topic.topic} PARTITION --accept-loss` begins one again"
         )
     if not yes:
         agree(

@@ -53,7 +53,8 @@ def repair(ctx: click.Context, /, where: tuple[str, ...], broker: str | None, **
 
     A lost log (no folder, another data directory, or files older than the coordination tree's record of them) is begun
     again after every id that was ever given, if you agree or give --accept-loss. Its messages are given up. Its broker
-    has to be running, since only the tree knows those ids.
+    has to be running, since only the tree knows those ids. A partition that several brokers store begins again only if
+    all of them have lost its log; logd elect --unclean then lets the broker lead.
 
     The exit status is 0 when everything is sound at the end, 1 when something is left (with --dry-run: when something
     would be done).

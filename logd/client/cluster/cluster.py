@@ -103,6 +103,10 @@ class Cluster:
         self._view.forget(topic)
         self.changed(topic)
 
+    def given_first(self) -> BrokerLink:
+        """Return the link to the first of the addresses that were given."""
+        return self.link(self._bootstrap[0])
+
     def leader(self, topic: str, partition: int) -> BrokerLink:
         """Return the link to the partition's leader by the metadata last read.
 
@@ -110,7 +114,7 @@ class Cluster:
         broker does not serve it, UnknownTopic when no metadata was read.
         """
         if not self.settings.discover:
-            return self.link(self._bootstrap[0])
+            return self.given_first()
         return self.link(self._view.leader(topic, partition))
 
     def keeper(self, topic: str, partition: int) -> BrokerLink:
@@ -119,7 +123,7 @@ class Cluster:
         Raises as ``leader`` does, but for PartitionOffline.
         """
         if not self.settings.discover:
-            return self.link(self._bootstrap[0])
+            return self.given_first()
         return self.link(self._view.keeper(topic, partition))
 
     async def find_keeper(self, topic: str, partition: int) -> BrokerLink:

@@ -14,12 +14,16 @@ from logd.broker.replication.replica_owner import IdleRole
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SetData
+from logd.errors import InvalidRequest
 from logd.log.disk.names import segment_start
 from logd.log.epochs.history import NO_EPOCH
 from logd.log.partition import PartitionLog
+from logd.log.recovery.lost_log_replacement import JUMP
 from logd.log.store.log_store import LogStore
+from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED_AGAIN, Repair, RepairResponse
 from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchV1, ReplicaPart, ReplicaProgress
 from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.files import MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.simulation.replication.contents import bytes_of
 
@@ -258,3 +262,109 @@ class LateReportTests(LostReplicaTestCase):
         self.assertEqual(role.followers[me].flushed, 0)
         earlier.abort()
         later.abort()
+
+
+class AllLostTests(ReplicaTestCase):
+    """A partition of three replicas whose brokers lose their disks, and are back with empty ones."""
+
+    def setUp(self) -> None:
+        """Send something, and remember the disks."""
+        super().setUp()
+        self.send(b"before")
+        self.cluster.advance(3.0)  # the stored ends are written
+        self.disks = {broker.host: broker.files for broker in self.cluster.brokers}
+
+    def lose(self, *brokers: MemoryBroker) -> None:
+        """Kill brokers at one moment, and start them with empty disks."""
+        for broker in brokers:
+            broker.kill()
+        self.cluster.advance(8.0)
+        for broker in brokers:
+            broker.files = MemoryFiles(now=self.cluster.clock.seconds)
+            broker.start()
+        self.cluster.advance(8.0)
+
+    def repair(self, broker: MemoryBroker, accept_at: int | None = None) -> RepairResponse:
+        """Ask for a dry run, or accept the loss that it has shown."""
+        connection = self.cluster.wait(self.cluster.connect(broker.address))
+        asked = Repair("t", 0) if accept_at is None else Repair("t", 0, False, False, accept_at, True)
+        answer: RepairResponse = self.cluster.wait(connection.request(asked))
+        connection.abort()
+        return answer
+
+    async def dry_run(self) -> list[RepairResponse]:
+        """Return what the command shows, which asks the first broker where nobody leads."""
+        return [each async for each in self.admin.repair_log("t", 0)]
+
+    def elect(self) -> None:
+        """Have the replica with the most lead, whatever is lost."""
+        self.cluster.wait(self.admin.elect("t", {0: -1}, unclean=True))
+        self.cluster.advance(10.0)
+
+    def test_the_partition_begins_again_behind_all_ids(self) -> None:
+        """Nothing is changed without a person's word; then any replica may lead, and the others follow it."""
+        first, *others = self.cluster.brokers
+        self.lose(first, *others)
+        self.elect()
+        self.assertEqual([log.replica.__class__ for log in self.logs().values()], [IdleRole] * 3)
+        (shown,) = self.cluster.wait(self.dry_run())
+        self.assertEqual((shown.error, shown.state, shown.described[0].kind, shown.end), (0, OFFLINE, LOST_LOG, JUMP))
+        self.assertIn("`logd elect t --unclean` lets this one lead then", shown.described[0].text)
+        self.assertEqual(self.repair(first, JUMP + 1).state, OFFLINE)  # another loss than the one that was shown
+        self.assertEqual(self.repair(first, shown.end).state, SERVED_AGAIN)
+        self.elect()
+        self.assertIs(self.leader, first)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        self.assertGreaterEqual(self.send(b"after").first_id, JUMP)
+
+    def test_a_replica_that_may_be_back_with_its_log(self) -> None:
+        """While it is away there is no way to begin again, and when it is back it leads, without a loss."""
+        first, second, third = self.cluster.brokers
+        third.kill()
+        self.cluster.advance(3.0)
+        self.lose(first, second)
+        answer = self.repair(first)
+        self.assertEqual(answer.error, InvalidRequest.code)
+        self.assertIn("broker 2 is not live, and may have a log of it", answer.text)
+        third.start()
+        self.cluster.advance(8.0)
+        self.assertIn("broker 2 has a log of it", self.repair(first).text)
+
+    def test_a_disk_that_is_back_after_the_loss_was_accepted(self) -> None:
+        """While nobody was let lead, nothing is lost: the replica leads, and the one that began again follows it."""
+        first, second, third = self.cluster.brokers
+        self.lose(first, second, third)
+        self.assertEqual(self.repair(first, JUMP).state, SERVED_AGAIN)
+        third.kill()
+        self.cluster.advance(8.0)
+        third.files = self.disks[third.host]
+        third.start()
+        self.cluster.advance(10.0)
+        self.assertIs(self.leader, third)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        log = self.logs()[first.host]
+        self.assertIn(b"before", bytes_of(first, log, log.start, log.end))
+
+    def test_a_disk_that_is_back_after_the_election(self) -> None:
+        """Its messages were given up: it follows from where the log began again, and no id is there twice."""
+        first, second, third = self.cluster.brokers
+        self.lose(first, second, third)
+        self.repair(first, JUMP)
+        self.elect()
+        third.kill()
+        after = self.send(b"after")
+        third.files = self.disks[third.host]
+        third.start()
+        self.cluster.advance(10.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        self.assertGreaterEqual(min(log.start for log in self.logs().values()), JUMP)
+        self.assertGreaterEqual(after.first_id, JUMP)
+
+    def test_a_replica_that_has_a_leader(self) -> None:
+        """It is copied anew from it, and nothing is to be given up."""
+        leader, (follower, _) = self.leader, self.followers
+        self.cluster.network.block(leader.host, follower.host)
+        self.lose(follower)
+        answer = self.repair(follower)
+        self.assertEqual(answer.error, InvalidRequest.code)
+        self.assertIn("t-0 is not repaired here, as it is copied anew from its leader", answer.text)

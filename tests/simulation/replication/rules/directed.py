@@ -7,7 +7,7 @@ claim to be brokers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
@@ -20,15 +20,17 @@ from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.security.rights import Rights
+from logd.broker.topics import lost_replicas
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
+from logd.coord.registries.stored_ends import StoredEnds
 from logd.log.damage import replacement
 from logd.log.damage.verified_read import read_verified
 from logd.protocol.requests.replica_fetch import ReplicaPart
 from logd.protocol.requests.replicas.replica_read import ReplicaReadV1
 from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
-from tests.broker.replication.test_lost_replicas import AddedMeanwhileTests, UncomparedTests
+from tests.broker.replication.test_lost_replicas import AddedMeanwhileTests, AllLostTests, UncomparedTests
 from tests.broker.replication.test_made_again import MadeAgainTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
 from tests.simulation.mutations.patching import all_of
@@ -72,6 +74,17 @@ def begin_again_beside_changes() -> AbstractContextManager[Any]:
 def take_roles_uncompared() -> AbstractContextManager[Any]:
     """A replica leads and follows before its log was compared with what the tree knows to be stored."""
     return mock.patch.object(ReplicaManager, "is_compared", lambda manager, topic, uuid: True)
+
+
+def begin_again_beside_a_log() -> AbstractContextManager[Any]:
+    """A partition may begin again though another broker has a log of it, or may be back with one."""
+
+    def end(
+        name: str, number: int, me: int, members: Collection[int], stored: Mapping[int, StoredEnds], live: object
+    ) -> int:
+        return max((each.ends.get(number, 0) for each in stored.values()), default=0)
+
+    return mock.patch.object(lost_replicas, "end_of_lost", end)
 
 
 def give_bytes_out_of_sync() -> AbstractContextManager[Any]:
@@ -134,6 +147,12 @@ DIRECTED_RULES: tuple[DirectedRule, ...] = (
         begin_again_beside_changes,
         AddedMeanwhileTests.test_a_leader_that_it_reaches,
         "True is not false",
+    ),
+    DirectedRule(
+        6,
+        begin_again_beside_a_log,
+        AllLostTests.test_a_replica_that_may_be_back_with_its_log,
+        "0 != 113",
     ),
     DirectedRule(6, take_roles_uncompared, UncomparedTests.test_it_does_not_follow_yet, "FollowerRole"),
     DirectedRule(8, append_what_comes, FollowerGuardTests.test_a_damaged_entry_is_not_appended, "True is not false"),
