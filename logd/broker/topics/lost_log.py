@@ -46,9 +46,7 @@ class LostLog:
         if self.replicated:
             return LogdError(
                 f"{name} is not served yet: {said}. It is copied from its leader. If it gets none, since no in-sync "
-                f"replica is live, put {back}, or see `logd elect {self.topic} --unclean`; if the disks of all "
-                f"replicas are lost for good, see `logd repair --broker HOST:PORT {self.topic} {self.partition} "
-                "--accept-loss`"
+                f"replica is live, put {back}, or see `logd elect {self.topic} --unclean`"
             )
         return LogdError(
             f"{name} is not served, or ids would be given twice: {said}. Put {back}; if they are lost for good, "
