@@ -41,23 +41,29 @@ class LockedDirectory:
         Call ``unlock`` after an error, too. Raises DataDirectoryError, OSError.
         """
         make_folder(self._files, self._path)
-        self._refuse_tree()
+        unreadable = self._refuse_tree()
         self._lock = lock_directory(self._files, self._path)
+        if unreadable is not None:
+            raise unreadable
         self._meta = read_or_make_meta(
             self._files, self._path, self._lock, self._broker_id, self._new_instance, self._report
         )
         remove_leftovers(self._files, self._path, self._report)
 
-    def _refuse_tree(self) -> None:
-        """Raise DataDirectoryError, before anything is written, for the directory of a coordination tree."""
+    def _refuse_tree(self) -> OSError | None:
+        """Raise DataDirectoryError, before anything is written, for the directory of a coordination tree.
+
+        Return the error if the directory cannot be read: of one that another user owns the lock says more.
+        """
         try:
             names = self._files.list(self._path)
-        except OSError:
-            return  # the lock finds that out, and says it better
+        except OSError as error:
+            return error
         if META not in names and any(map(is_tree_name, names)):
             raise DataDirectoryError(
                 f"data directory {self._path} is the directory of a coordination tree: give this broker one of its own"
             )
+        return None
 
     def raise_format(self, to: int) -> None:
         """Raise the format in ``meta``, durably on return. Raises OSError."""
