@@ -310,7 +310,7 @@ RULES: tuple[Rule, ...] = (
     Rule(5, count_the_former_set_alone, 14, "I4", ("late leader", "replica left behind", "slow disk")),
     Rule(6, take_brokers_for_their_disks, 3, "liveness", ("new disk", "kill")),
     Rule(7, show_below_the_minimum, 2, "I2", ("replica left behind", "kill two", "kill all but one")),
-    Rule(7, elect_anyone, 15, "I8", ("replica left behind", "kill two", "kill all but one")),
+    Rule(7, elect_anyone, 1, "I8", ("unclean election",)),
     Rule(8, lead_though_damaged, 0, "liveness", ("failed sync",), "damage"),
     Rule(8, leave_damage, 0, "liveness", ("rot", "rot of the leader")),
     Rule(9, forget_producers, 0, "I11", ("kill the leader", "stop the leader")),
