@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
@@ -65,7 +66,7 @@ class _FakeKafka(ModuleType):
         self.events.append(f"acks {settings['acks']}")
         return self
 
-    def list_topics(self, topic: str) -> None:
+    def list_topics(self, topic: str, timeout: float) -> None:
         self.events.append("metadata")
         if self.waiting:
             self.waiting -= 1
@@ -106,7 +107,10 @@ class ConfluentTests(SynchronousTestCase):
         """Put the stand-in in its place."""
         self.watch = _NotedWatch()
         self.kafka = _FakeKafka(self.watch.events)
-        self.patch(sys, "modules", {**sys.modules, "confluent_kafka": self.kafka})
+        # In the dictionary itself: where the real one was imported before, the import system finds it there.
+        there = mock.patch.dict(sys.modules, confluent_kafka=self.kafka)
+        there.start()
+        self.addCleanup(there.stop)
 
     def test_a_consumer_connects_before_its_watch_starts(self) -> None:
         """A topic that has no leader yet is waited for; nothing is fetched before."""

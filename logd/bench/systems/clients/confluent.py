@@ -23,7 +23,7 @@ def produce(address: str, load: Load, option: str, watch: Stopwatch) -> None:
         settings |= {"linger.ms": 0}
     failures: list[Any] = []
     producer = Producer({**settings, "error_cb": failures.append})
-    producer.list_topics(load.topic)  # makes the topic, where the broker does that
+    producer.list_topics(load.topic, timeout=STORED_SECONDS)  # makes the topic, where the broker does that
     send, topic = producer.produce, load.topic
     send(topic, bytes(load.size), partition=0)
     if producer.flush(PATIENCE_SECONDS):
@@ -86,7 +86,7 @@ class _Log:
         deadline = time.monotonic() + STORED_SECONDS
         while True:
             try:
-                consumer.list_topics(topic)
+                consumer.list_topics(topic, timeout=STORED_SECONDS)
                 log.end()
                 return log
             except KafkaException as error:
