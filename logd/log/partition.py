@@ -327,10 +327,12 @@ class PartitionLog(VisibleLog):
         return idle
 
     def close(self) -> None:
-        """Release all files."""
+        """Release all files. Those kept for readers too: another log may have files of the same names."""
         self._writer.close()
         self._context.open_writers.closed(self)
         self._unsynced.close()
+        for start in self.segment_list.starts:
+            self._reads.removed(start)
 
     def _roll(self, now: float) -> SegmentWriter:
         old = self._writer
