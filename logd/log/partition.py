@@ -343,7 +343,7 @@ class PartitionLog(VisibleLog):
         new.configure(self.settings)
         self._writer_made(new)
         old.finish()
-        if old.shared is not None and self.end > self.flushed_end:
+        if old.shared is not None and not self._unsynced.covers(self.end, self.flushed_end):
             self._unsynced.add_file(old.shared)
         old.close()
         self.names_are_new([self.folder])
