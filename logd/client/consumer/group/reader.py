@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet import defer
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -31,6 +31,7 @@ from logd.coord.registries.consumers import PatternStreams, Subscription, check_
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, LogdError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
@@ -77,6 +78,12 @@ class Group:
         #: Streams that were closed or dropped, until their handled positions are committed.
         self._ended_streams: list[GroupStreamState] = []
         self._closing = False
+        #: Happens at the end of the close, which goes on without its callers.
+        self._ended = OneTimeEvent()
+        #: The last call of ``on_revoked``, and the event of its end.
+        self._revoking: Deferred[None] = succeed(None)
+        self._revoked = OneTimeEvent()
+        self._revoked.happen()
         self._given: tuple[TopicPartition, ...] = ()
         #: The number of times that partitions were given: work begun for an earlier time is void.
         self._starts = 0
@@ -169,24 +176,28 @@ class Group:
 
     def close(self) -> Deferred[None]:
         """Stop, commit, give partitions back and sign off; fires when done. Never fails."""
-        self._closing = True
-        if self._brokers is not None:
-            self._brokers.stop()
-        return self._membership.leave().addCallback(lambda _: self._end())
+        if not self._closing:
+            self._closing = True
+            if self._brokers is not None:
+                self._brokers.stop()
+            self._membership.leave().addCallback(lambda _: self._end())
+        return self._ended.wait()
 
     # IGroupReader: called by the membership.
 
     def stop(self) -> Deferred[None] | None:
-        """Stop the delivery of all partitions; see IGroupReader."""
+        """Stop the delivery of all partitions; see IGroupReader.
+
+        A later stop waits for an ``on_revoked`` that is still under way; to cancel a wait leaves it alone.
+        """
         for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
         if given and self._on_revoked is not None:
-            told = maybeDeferred(self._on_revoked, given)
-            if not told.called:
-                with_timeout(self._clock, self._revoke_timeout, told)
-            return told.addCallbacks(lambda _: None, self._listener_failed)
-        return None
+            self._revoked = revoked = OneTimeEvent()
+            self._revoking = with_timeout(self._clock, self._revoke_timeout, maybeDeferred(self._on_revoked, given))
+            self._revoking.addErrback(self._listener_failed).addCallback(lambda _: revoked.happen())
+        return None if self._revoked.happened else self._revoked.wait()
 
     def handled(self) -> Mapping[TopicPartition, int]:
         """Return the handled positions; see IGroupReader."""
@@ -315,6 +326,12 @@ class Group:
                 group=self.name, seconds=self._revoke_timeout,
             )  # fmt: skip
             return
+        if self._closing and failure.check(CancelledError):
+            self._log.warn(
+                "on_revoked of group {group} had not ended when the group was left: messages may be delivered again",
+                group=self.name,
+            )
+            return
         self._log.failure("on_assigned or on_revoked of group {group} failed", failure, group=self.name)
 
     def _broker_changed(self, _name: str) -> None:
@@ -323,5 +340,7 @@ class Group:
 
     def _end(self) -> None:
         self._background.stop()
+        self._revoking.cancel()
         for stream in self._streams():
             stream.close()
+        self._ended.happen()
