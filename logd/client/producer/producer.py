@@ -303,7 +303,7 @@ class Producer:
         return full.addBoth(self._ready_after)
 
     def _ready_after(self, result: Failure | None) -> Deferred[None] | Failure:
-        """Wait for room in the buffer, unless the caller waits no longer. A lost connection has ended the first wait."""
+        """Wait for room in the buffer, unless the caller waits no longer; a lost connection is no matter."""
         if isinstance(result, Failure) and result.check(CancelledError):
             return result
         return self._pool.ready()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from twisted.internet import defer
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.client.cluster.cluster import Cluster
@@ -17,6 +14,7 @@ from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.group_stream_state import GroupStreamState
+from logd.client.consumer.group.listeners import GroupListeners, Listener
 from logd.client.consumer.group.preparation import GroupPreparation
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.settings import ConsumerSettings
@@ -30,13 +28,9 @@ from logd.coord.registries.brokers import watch_brokers
 from logd.coord.registries.consumers import PatternStreams, Subscription, check_streams, pattern_text
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.timeouts import with_timeout
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, LogdError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
-
-#: Called with the partitions that came or went. A Deferred that ``on_revoked`` returns is waited for.
-Listener = Callable[[Sequence[TopicPartition]], Any]
 
 
 @implementer(IGroupReader)
@@ -69,10 +63,8 @@ class Group:
         self._fetcher = fetcher
         self._settings = settings
         self._explicit = group_settings.commit == "handled"
-        self._revoke_timeout = group_settings.revoke_timeout
         self._start = start
-        self._on_assigned = on_assigned
-        self._on_revoked = on_revoked
+        self._listeners = GroupListeners(name, cluster.clock, on_assigned, on_revoked, group_settings.revoke_timeout)
         self._by_topic: dict[str, list[GroupStreamState]] = {}
         self._by_pattern: list[tuple[PatternStreams, list[GroupStreamState]]] = []
         #: Streams that were closed or dropped, until their handled positions are committed.
@@ -80,10 +72,6 @@ class Group:
         self._closing = False
         #: Happens at the end of the close, which goes on without its callers.
         self._ended = OneTimeEvent()
-        #: The last call of ``on_revoked``, and the event of its end.
-        self._revoking: Deferred[None] = succeed(None)
-        self._revoked = OneTimeEvent()
-        self._revoked.happen()
         self._given: tuple[TopicPartition, ...] = ()
         #: The number of times that partitions were given: work begun for an earlier time is void.
         self._starts = 0
@@ -186,18 +174,11 @@ class Group:
     # IGroupReader: called by the membership.
 
     def stop(self) -> Deferred[None] | None:
-        """Stop the delivery of all partitions; see IGroupReader.
-
-        A later stop waits for an ``on_revoked`` that is still under way; to cancel a wait leaves it alone.
-        """
+        """Stop the delivery of all partitions; see IGroupReader."""
         for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
-        if given and self._on_revoked is not None:
-            self._revoked = revoked = OneTimeEvent()
-            self._revoking = with_timeout(self._clock, self._revoke_timeout, maybeDeferred(self._on_revoked, given))
-            self._revoking.addErrback(self._listener_failed).addCallback(lambda _: revoked.happen())
-        return None if self._revoked.happened else self._revoked.wait()
+        return self._listeners.revoke(given)
 
     def handled(self) -> Mapping[TopicPartition, int]:
         """Return the handled positions; see IGroupReader."""
@@ -233,7 +214,7 @@ class Group:
             stream.begin(given)
         for stream, fetch in late:
             self._background.start(self._begin_late(stream, fetch))
-        self._tell(self._on_assigned, self._given)
+        self._listeners.assigned(self._given)
 
     def refused(self, error: LogdError) -> None:
         """Fail all streams until this consumer is a member; see IGroupReader."""
@@ -247,7 +228,7 @@ class Group:
             stream.drop(where)
         if where in self._given:
             self._given = tuple(each for each in self._given if each != where)
-            self._tell(self._on_revoked, (where,))
+            self._listeners.lost((where,))
 
     # Private.
 
@@ -315,32 +296,13 @@ class Group:
                     stream.more(fetch)
                 return
 
-    def _tell(self, listener: Listener | None, places: Sequence[TopicPartition]) -> None:
-        if listener is not None and places:
-            maybeDeferred(listener, places).addErrback(self._listener_failed)
-
-    def _listener_failed(self, failure: Failure) -> None:
-        if failure.check(defer.TimeoutError):
-            self._log.warn(
-                "on_revoked of group {group} has not ended in {seconds:g} s: messages may be delivered again",
-                group=self.name, seconds=self._revoke_timeout,
-            )  # fmt: skip
-            return
-        if self._closing and failure.check(CancelledError):
-            self._log.warn(
-                "on_revoked of group {group} had not ended when the group was left: messages may be delivered again",
-                group=self.name,
-            )
-            return
-        self._log.failure("on_assigned or on_revoked of group {group} failed", failure, group=self.name)
-
     def _broker_changed(self, _name: str) -> None:
         if self._brokers is not None:
             self._cluster.begin_at([(broker.host, broker.port) for broker in self._brokers.values.values()])
 
     def _end(self) -> None:
         self._background.stop()
-        self._revoking.cancel()
+        self._listeners.close()
         for stream in self._streams():
             stream.close()
         self._ended.happen()

@@ -71,7 +71,7 @@ class RevocationTests(ClientGroupTestCase):
         return [call for call in self.clock.getDelayedCalls() if call.getTime() > self.clock.seconds() + seconds]
 
     def test_a_stop_for_silence_is_waited_for_by_the_rebalance_after_it(self) -> None:
-        """What the application finishes then is committed, and not delivered again."""
+        """The messages that the application finishes then are committed, and not delivered again."""
         app = Application(self, group="other", on_revoked=self.revoked, revoke_timeout=60.0).read()
         self.run_for(1.0)
         app.coordination.link.reachable = False
