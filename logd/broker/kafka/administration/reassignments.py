@@ -16,6 +16,7 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
+from logd.checkedjson import excerpt
 from logd.coord.errors import CoordinationError
 from logd.errors import CoordinationUnavailable, LogdError
 from logd.plurals import counted
@@ -75,7 +76,7 @@ class KafkaReassignments:
             number, replicas = part.partition_index, part.replicas
             try:
                 if number in seen:
-                    raise Refused(INVALID_REQUEST, f"partition {number} of {topic.name!r} is named twice")
+                    raise Refused(INVALID_REQUEST, f"partition {number} of {excerpt(topic.name)} is named twice")
                 seen.add(number)
                 self._check(topic.name, entry, number, replicas, may_change_factor)
                 changes[number] = None if replicas is None else tuple(replicas)
@@ -111,7 +112,7 @@ class KafkaReassignments:
     ) -> None:
         """Raise Refused unless a partition can have these replicas. Those that it has already need not be live."""
         if entry is None or number not in entry.partitions:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {topic!r}")
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {excerpt(topic)}")
         if replicas is None:
             return
         now = entry.partitions[number]

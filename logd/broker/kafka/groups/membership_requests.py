@@ -23,6 +23,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.checkedjson import excerpt
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.large_responses import KafkaJoined
+from logd.protocol.requests.fields import shorten_text
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
@@ -95,7 +96,7 @@ class MembershipRequests:
                     error, node = COORDINATOR_NOT_AVAILABLE, -1
                     text = f"broker {found} coordinates the group, and has no listener for this client"
             except GroupRefused as refused:
-                error, text = refused.code, str(refused)
+                error, text = refused.code, shorten_text(str(refused))
         return FIND_COORDINATOR.response(
             throttle_time_ms=0, error_code=error, error_message=text, node_id=node, host=host, port=port
         )
