@@ -192,6 +192,9 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         self._note(index, asked.topic, asked.partition, error)
         AcknowledgedProduceRequest._lose_part(self, index, error)
 
+    def _mark_broken(self, topic: str, partition: int) -> None:
+        """Refuse nothing because of this: Kafka's producers keep the order by their sequences, and restart nothing."""
+
     def _note(self, index: int, topic: str, partition: int, error: BaseException) -> None:
         if isinstance(error, RefusedRecords):
             code = error.kafka_code

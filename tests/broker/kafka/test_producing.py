@@ -8,6 +8,7 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka import error_codes
+from logd.broker.requests import produce
 from logd.coord.errors import ConnectionLoss
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
@@ -220,6 +221,15 @@ class ProducingTests(KafkaTestCase):
         self.peer.send(request(0, wire(b"d", attributes=7)))
         self.settle()
         self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
+
+    def test_refusals_of_many_partitions(self) -> None:
+        """None of them is remembered: nothing of this connection is refused because of an earlier refusal."""
+        self.patch(produce, "MOST_BROKEN", 2)
+        for number in range(2, 6):
+            self.assertEqual(self.kafka_produce(self.peer, "t", wire(b"a"), number).error_code, 3)
+        session: Any = self.peer.connection.session
+        self.assertEqual(session._producing.native.broken, set())
+        self.assertEqual(self.put(wire(b"b"))[0], 0)
 
     def test_message_sets_of_old_clients(self) -> None:
         """They become batches; the offset is that of the first message."""
