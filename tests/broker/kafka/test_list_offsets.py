@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from logd.broker.kafka import list_offsets
 from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
@@ -69,6 +70,18 @@ class ListOffsetsTests(KafkaTestCase):
         ):
             (part,) = self.offsets(peer, 0, ("t", 0, time), most=most)
             self.assertEqual((part.error_code, part.old_style_offsets), (0, expected))
+
+    def test_version_0_of_one_partition_again_and_again(self) -> None:
+        """The offsets of one answer are bounded: a log may have thousands of segments. There is always the newest."""
+        self.patch(list_offsets, "MOST_OLD_OFFSETS", 10)
+        self.create("t", segment_bytes=10)
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch(MESSAGES)
+        for _ in range(3):
+            self.produce(native, "t", data)
+        found = self.offsets(peer, 0, *[("t", 0, -1)] * 5, most=1 << 30)
+        self.assertEqual([len(part.old_style_offsets) for part in found], [4, 4, 2, 1, 1])
+        self.assertEqual({part.old_style_offsets[0] for part in found}, {3 * len(data)})
 
     def test_a_time_in_a_later_segment(self) -> None:
         """Entries of several segments are looked through, also such as are larger than one read."""
