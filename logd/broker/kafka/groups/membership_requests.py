@@ -60,6 +60,7 @@ class MembershipRequests:
         self._addresses = addresses
         #: Calls that tell groups of the loss of this connection, on which requests wait.
         self._waiting: dict[Callable[[], None], None] = {}
+        self._lost = False
         #: True once the log says that this client wants transactions: it may ask again as often as it likes.
         self._wants_transactions = False
 
@@ -193,12 +194,15 @@ class MembershipRequests:
 
     def lost(self) -> None:
         """Stop waiting on behalf of the lost connection."""
+        self._lost = True
         for forget in tuple(self._waiting):
             forget()
 
     @contextmanager
     def _waits(self, forget: Callable[[], None]) -> Iterator[None]:
         self._waiting[forget] = None
+        if self._lost:  # while the group was claimed, or looked for
+            forget()
         try:
             yield
         finally:
