@@ -240,11 +240,11 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         part = self._results[index]
         assert part is not None  # the request is answered once all are settled
         routing = self._producing.routing
-        log = routing.logs.log(part.topic, part.partition)
-        start = -1 if log is None else log.first
         if part.error:
             code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
             routing.counters.kafka.failed("Produce", code)
-            return KafkaProducedPart(part.topic, part.partition, code, -1, start, text)
+            return KafkaProducedPart(part.topic, part.partition, code, message=text)
+        log = routing.logs.log(part.topic, part.partition)
+        start = -1 if log is None else log.first
         offset = part.first_id + self._noted.shifts[index]
         return KafkaProducedPart(part.topic, part.partition, 0, offset, start)

@@ -9,6 +9,7 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka import error_codes
 from logd.broker.requests import produce
+from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
@@ -298,3 +299,15 @@ class ProducingTests(KafkaTestCase):
         self.broker.idempotence.write()
         self.settle()
         self.assertEqual(len(self.broker.idempotence), 0)
+
+
+class ForbiddenTests(KafkaTestCase):
+    """A broker that demands rights."""
+
+    options = {"security": SecuritySettings(security_required=True)}  # noqa: RUF012
+
+    def test_nothing_is_told_of_the_log(self) -> None:
+        """The start of a log tells how much was written to it."""
+        self.create("t")
+        part = self.kafka_produce(self.kafka(), "t", wire(b"a"))
+        self.assertEqual((part.error_code, part.base_offset, part.log_start_offset), (29, -1, -1))
