@@ -91,11 +91,11 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             raise BrokerStopping("the broker is stopping")
         if self._acks not in (-1, 0, 1):
             raise RefusedRecords(INVALID_REQUIRED_ACKS, f"acks={self._acks} is not allowed; allowed is -1, 0 or 1")
-        message_set, head = entry_of_records(part.records)
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(_LEADER_EPOCH, self._acks)
         if log.replica is not None:
             log.replica.check_produce(self._acks)
+        message_set, head = entry_of_records(part.records)
         message_bytes, batch_bytes, legacy = log.settings.entry_limits
         if len(message_set) > batch_bytes:
             raise MessageTooLarge(

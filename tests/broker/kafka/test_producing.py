@@ -311,3 +311,9 @@ class ForbiddenTests(KafkaTestCase):
         self.create("t")
         part = self.kafka_produce(self.kafka(), "t", wire(b"a"))
         self.assertEqual((part.error_code, part.base_offset, part.log_start_offset), (29, -1, -1))
+
+    def test_records_are_not_looked_at(self) -> None:
+        """To make a batch of the messages of an old client takes up to 90 ms."""
+        self.create("t")
+        for records in (b"", message_set(1, [Message(b"v")])[:-1], wire(b"a") * 2):
+            self.assertEqual(self.kafka_produce(self.kafka(), "t", records).error_code, 29)
