@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
 from logd.broker.kafka.leader_epochs import current_epoch, epoch_at, epoch_code
@@ -44,6 +44,11 @@ class KafkaListingOffsets:
     def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._broker = broker
         self._rights = rights
+        self._lost = False
+
+    def lost(self) -> None:
+        """Look for nothing more: the connection is lost."""
+        self._lost = True
 
     async def list_offsets(self, request: Any) -> Any:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
@@ -56,6 +61,8 @@ class KafkaListingOffsets:
             for part in topic.partitions:
                 if turns.over:
                     await turns.rest()
+                if self._lost:
+                    raise CancelledError
                 fields = await self._partition(request.version, topic.name, part, max(room, 1))
                 room -= len(fields["old_style_offsets"])
                 parts.append(kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, **fields))

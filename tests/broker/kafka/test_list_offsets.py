@@ -7,6 +7,8 @@ from typing import Any
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from logd.broker.kafka import list_offsets
+from logd.broker.kafka.list_offsets import KafkaListingOffsets
+from logd.log.partition import PartitionLog
 from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
@@ -194,6 +196,27 @@ class ListOffsetsTests(KafkaTestCase):
                     self.assertEqual((part.error_code, part.offset), (35, -1), (asked, version))
                 elif offset is not None:
                     self.assertEqual((part.error_code, part.offset, part.timestamp), (0, offset, -1), asked)
+
+    def test_a_lost_connection(self) -> None:
+        """Nothing more is looked for: a client could go on to ask, and hang up, again and again."""
+        self.create("t")
+        self.produce(self.connect(), "t", encode_batch(MESSAGES))
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        part = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=101)
+        peer = self.kafka()
+        looked_at: list[int] = []
+        first_at = KafkaListingOffsets._first_at
+
+        async def noted(listing: KafkaListingOffsets, log: PartitionLog, time: int) -> tuple[int, int]:
+            looked_at.append(time)
+            return await first_at(listing, log, time)
+
+        self.patch(KafkaListingOffsets, "_first_at", noted)
+        parts = [topic(name="t", partitions=[part] * 20)]
+        peer.send(ListOffsetsRequest[5](replica_id=-1, isolation_level=0, topics=parts))
+        peer.lose()
+        self.settle()
+        self.assertEqual(looked_at, [101])
 
     def test_errors(self) -> None:
         """Each partition has its own: unknown, another broker's, and a time of later versions."""
