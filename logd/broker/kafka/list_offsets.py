@@ -41,14 +41,11 @@ _READ_BYTES = 64 << 10
 class KafkaListingOffsets:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights, is_lost: Callable[[], bool]) -> None:
+        """``is_lost()`` returns whether the connection is lost: nothing more is looked for then."""
         self._broker = broker
         self._rights = rights
-        self._lost = False
-
-    def lost(self) -> None:
-        """Look for nothing more: the connection is lost."""
-        self._lost = True
+        self._is_lost = is_lost
 
     async def list_offsets(self, request: Any) -> Any:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
@@ -61,7 +58,7 @@ class KafkaListingOffsets:
             for part in topic.partitions:
                 if turns.over:
                     await turns.rest()
-                if self._lost:
+                if self._is_lost():
                     raise CancelledError
                 fields = await self._partition(request.version, topic.name, part, max(room, 1))
                 room -= len(fields["old_style_offsets"])

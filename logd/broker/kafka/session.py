@@ -86,7 +86,6 @@ class KafkaSession:
         self._producing = KafkaProducing(broker, connection, self.rights)
         self._fetching = KafkaFetching(broker, fetches, self.rights)
         self._describing = KafkaDescribing(broker, self.addresses, self.rights)
-        self._listing = KafkaListingOffsets(broker, self.rights)
         self._groups = KafkaGroupRequests(broker, connection.peer, self.addresses, self.rights)
         self._elections: KafkaElections | None = None
         self._has_produced = False
@@ -94,7 +93,7 @@ class KafkaSession:
         handlers: dict[KafkaApi, Handler] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
-            LIST_OFFSETS: self._listing.list_offsets,
+            LIST_OFFSETS: KafkaListingOffsets(broker, self.rights, lambda: connection.session is None).list_offsets,
             OFFSET_FOR_LEADER_EPOCH: KafkaLeaderEpochs(broker, self.rights).offset_for_leader_epoch,
             INIT_PRODUCER_ID: KafkaInitProducerId(
                 broker.idempotence.ids, connection.peer, self.rights
@@ -156,7 +155,6 @@ class KafkaSession:
         self._producing.native.lost()
         self._fetching.lost()
         self._describing.native.lost()
-        self._listing.lost()
         self._groups.lost()
         if self._elections is not None:
             self._elections.lost()

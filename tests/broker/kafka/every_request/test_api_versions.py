@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from logd.protocol.kafka.apis import API_VERSIONS, API_VERSIONS_FLEXIBLE, APIS, KafkaApi
-from tests.broker.kafka.random_requests import RequestWriter, is_in, schema
+from tests.broker.kafka.every_request.random_requests import RequestWriter, is_in, schema
 from tests.broker.kafka.rig import KafkaTestCase
 
 _BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "float64": 8, "uuid": 16}

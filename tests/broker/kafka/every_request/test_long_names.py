@@ -14,7 +14,7 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.wire_batches import base_offset_of
 from logd.protocol.message import Message
-from tests.broker.kafka.random_requests import RequestWriter
+from tests.broker.kafka.every_request.random_requests import RequestWriter
 from tests.broker.kafka.rig import KafkaTestCase
 
 BATCH = encode_batch([Message(b"a")])
