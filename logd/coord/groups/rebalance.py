@@ -17,7 +17,7 @@ from collections.abc import Callable
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.coord.errors import ConnectionLoss, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, NoNode, OperationTimeout, SessionExpired
 from logd.coord.groups.claims import Claims
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.member_registration import Registration
@@ -193,6 +193,8 @@ class GroupShare:
                     await self._claims.release()
                     await self._registration.end()
                     return
+                except OperationTimeout:
+                    pass  # a server that comes back may know the session still
                 except ConnectionLoss:
                     if self._coordination.state is not SessionState.SUSPENDED:
                         raise
