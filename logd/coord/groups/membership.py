@@ -148,7 +148,7 @@ class GroupMembership:
     def _has_left(self, handed_over: bool) -> None:
         if not handed_over:
             self._log.warn(
-                "group {group}: left without a handover within {seconds:g} s; it goes on for as long as the session lasts",
+                "group {group}: left without a handover within {seconds:g} s; it goes on while the session lasts",
                 group=self.group,
                 seconds=self._timing.leave,
             )
