@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
+from logd.coord.errors import ConnectionLoss
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
@@ -147,6 +150,24 @@ class LateHandoverTests(GroupTestCase):
         self.successResultOf(leaving)
         finishing.callback(None)
         self.settle()
+        self.assertEqual(b.numbers, list(range(8)))
+
+    def test_a_call_that_is_lost_at_once_is_made_again_later(self) -> None:
+        """It may not have been sent, since too many wait; a loop would never end, and nothing else would run."""
+        a, b = self.joined("a", "b", leave=1.0)
+        multi, lost = a.coordination.multi, list[Any]()
+
+        def losing(operations: Any, timeout: float | None = None) -> Deferred[Any]:
+            if len(lost) < 3:
+                lost.append(operations)
+                return fail(ConnectionLoss(path="/"))
+            return multi(operations, timeout)
+
+        self.patch(a.coordination, "multi", losing)
+        leaving = a.membership.leave()
+        self.assertEqual(len(lost), 1)
+        self.settle()
+        self.successResultOf(leaving)
         self.assertEqual(b.numbers, list(range(8)))
 
     def test_the_handover_ends_with_the_session(self) -> None:
