@@ -46,6 +46,8 @@ class FollowerRole:
     _tell: Callable[[FollowerRole], None]
     #: Deletes the records before a position, where the leader's log begins.
     _delete_before: Callable[[int], None]
+    #: Called when the log cannot be served any more: the replica ends this role then, and the leader is told.
+    _on_offline: Callable[[], None]
     #: True for a log that is lost, until it has begun again. The leader may count on what was there, so it is told
     #: first that nothing is; until it has answered the files are left alone.
     is_lost: bool = False
@@ -87,7 +89,9 @@ class FollowerRole:
         """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
 
     def went_offline(self) -> None:
-        """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
+        """See ReplicaRole. The leader takes this replica out of the in-sync set, so that producers need not wait."""
+        if not self._ended:
+            self._on_offline()
 
     def end(self) -> None:
         """Stop following."""

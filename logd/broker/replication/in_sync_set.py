@@ -17,6 +17,9 @@ from logd.log.partition import PartitionLog
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 0.25
+#: Seconds from the word of a follower that it follows no more until it is not waited for. Its log may be offline; or it
+#: begins again in a moment.
+LEFT_SECONDS = 0.5
 #: Seconds for which changes are gathered. All partitions that a broker has followed lose it at nearly the same time.
 GATHERED_SECONDS = 1.0
 #: With more changes than these there is one line for all of them: a broker may follow thousands of partitions.
@@ -125,6 +128,8 @@ class InSyncSet:
         if replaced:
             return "it has another data directory"
         follower = self.followers.get(broker)
+        if follower is not None and follower.left is not None:
+            return "it follows no more"
         gone = "" if follower is not None and follower.sessions else ", and is not connected"
         return f"it has not caught up for {self._lag:g} s{gone}"
 
@@ -133,6 +138,8 @@ class InSyncSet:
         follower = self.followers.get(broker)
         if follower is None:
             return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
+        if follower.left is not None:
+            return now - follower.left > LEFT_SECONDS
         if follower.session is None and broker not in self._live():
             return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
         if follower.has_everything(end):

@@ -224,6 +224,7 @@ class Replica:
             lambda position: self._do(partial(truncation.restart, position)),
             fetcher.tell,
             lambda position: truncation.delete_before(self.log, position),
+            self.look,
             is_lost,
         )
         self.role, log.replica = role, role
