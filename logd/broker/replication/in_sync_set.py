@@ -97,13 +97,14 @@ class InSyncSet:
         return follower is not None and follower.has_everything(end)
 
     def changed(self, state: PartitionState, wanted: Collection[int], least: int) -> PartitionState:
-        """Return the state with the members ``wanted``; ``least`` is min.insync.replicas."""
-        instances = {broker: follower.instance for broker, follower in self.followers.items()}
-        for broker in (*state.in_sync, *state.last):
-            if broker in state.instances and broker not in wanted:
-                instances[broker] = state.instances[broker]
-        instances[self._me] = state.instances[self._me]
-        return with_in_sync(state, wanted, instances, least)
+        """Return the state with the members ``wanted``; ``least`` is min.insync.replicas.
+
+        Who is a member already stays one with its former data directory alone. It may follow with another one by now,
+        which has next to nothing, before the controller has left it out.
+        """
+        followers = self.followers.items()
+        joining = {broker: follower.instance for broker, follower in followers if broker not in state.in_sync}
+        return with_in_sync(state, wanted, joining, least)
 
     def note_change(
         self, log: PartitionLog, replicas: Collection[int], former: PartitionState, state: PartitionState, asked: bool

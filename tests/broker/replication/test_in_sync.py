@@ -6,6 +6,7 @@ from twisted.internet.task import Clock
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.replication.followers import FollowerProgress
 from logd.broker.replication.in_sync_set import GATHERED_SECONDS, MOST_LINES, InSyncChange, InSyncLog, InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.coord.partition_state import PartitionState
@@ -118,6 +119,28 @@ class ReasonTests(SynchronousTestCase):
         changes.clear()
         in_sync_set.note_change(Rig().log(), (1, 2, 3, 4, 5), former, state, False)  # by the controller
         self.assertEqual([each.reason for each in changes], [no_more, replaced, no_more, no_more])
+
+
+class InstancesTests(SynchronousTestCase):
+    """The data directories that a leader names when it changes the set."""
+
+    def test_a_member_is_in_sync_with_the_directory_that_it_had_alone(self) -> None:
+        """The controller has not left it out yet, and it follows with an empty one already, as another one joins."""
+        in_sync_set = InSyncSet(1, Clock(), lambda: {1: "a", 2: "empty", 3: "c"}, 10.0, lambda change: None)
+        for broker, instance, flushed in ((2, "empty", 0), (3, "c", 100)):
+            in_sync_set.followers[broker] = FollowerProgress(instance, flushed=flushed)
+        state = PartitionState(1, 0, (1, 2), (), {1: "a", 2: "b"}, 0)
+        changed = in_sync_set.changed(state, (1, 2, 3), 1)
+        self.assertEqual(changed.instances, {1: "a", 2: "b", 3: "c"})
+        self.assertFalse(changed.is_member(2, "empty"), "a broker with an empty disk may be elected")
+
+    def test_one_that_left_joins_with_the_directory_that_it_has(self) -> None:
+        """The one of before is not remembered for it, and those of others who left last are."""
+        in_sync_set = InSyncSet(1, Clock(), dict[int, str], 10.0, lambda change: None)
+        in_sync_set.followers[2] = FollowerProgress("new")
+        state = PartitionState(1, 0, (1,), (2, 3), {1: "a", 2: "b", 3: "c"}, 0)
+        changed = in_sync_set.changed(state, (1, 2), 3)
+        self.assertEqual((changed.last, changed.instances), ((3,), {1: "a", 2: "new", 3: "c"}))
 
 
 def change(partition: int, reason: str = "it is not live", least: int = 1) -> InSyncChange:
