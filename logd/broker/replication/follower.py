@@ -38,6 +38,8 @@ class FollowerRole:
     uuid: str
     epoch: int
     history: EpochHistory
+    #: Returns whether the epoch file has this history for sure.
+    _is_written: Callable[[], bool]
     #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see FollowerTruncation.
     _truncate: Callable[[int], None]
     _begin_epoch: Callable[[int, int], None]
@@ -157,16 +159,16 @@ class FollowerRole:
     def _has_begun(self, epoch: int) -> bool:
         """Return whether bytes of an epoch can be appended; else have the epoch file say so first: they come again.
 
-        The file may name an epoch of which nothing came before its leader was deposed, or that this broker was to lead.
-        Entries of an earlier epoch may come in its place.
+        The file may name an epoch of which nothing came before its leader was deposed, or that this broker was to lead,
+        perhaps in a write that has failed. Entries of an earlier epoch may come in its place.
         """
-        history, end = self.history, self.log.end
+        history, end, is_written = self.history, self.log.end, self._is_written()
         last = history.before(end)
-        if epoch == last == history.latest:
+        if epoch == last == history.latest and is_written:
             return True
         if NO_EPOCH < epoch < last:
             return self._refuse(f"the leader sends bytes of epoch {epoch} behind those of a later one")
-        if history.followed_by(epoch, end) == history:
+        if history.followed_by(epoch, end) == history and is_written:
             return True
         self._begin_epoch(epoch, end)
         return False

@@ -219,6 +219,7 @@ class Replica:
             known.uuid,
             state.leader_epoch,
             history,
+            lambda: self._epochs.is_written,
             lambda position: self._do(partial(truncation.truncate, position)),
             lambda epoch, start: self._do(partial(truncation.begin_epoch, epoch, start)),
             lambda position: self._do(partial(truncation.restart, position)),
