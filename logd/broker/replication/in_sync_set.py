@@ -20,6 +20,9 @@ GONE_SECONDS = 0.25
 #: Seconds from the word of a follower that it follows no more until it is not waited for. Its log may be offline; or it
 #: begins again in a moment.
 LEFT_SECONDS = 0.5
+#: Seconds for which one that the controller has left out does not join again. It may be given up by a reassignment, and
+#: the leader learn the new replicas somewhat later than the new state.
+LEFT_OUT_SECONDS = 1.0
 #: Seconds for which changes are gathered. All partitions that a broker has followed lose it at nearly the same time.
 GATHERED_SECONDS = 1.0
 #: With more changes than these there is one line for all of them: a broker may follow thousands of partitions.
@@ -61,6 +64,8 @@ class InSyncSet:
     _on_change: Callable[[InSyncChange], None]
     followers: Followers = field(init=False)
     _began: float = field(init=False)
+    #: When each broker was left out by the controller.
+    _left_out: dict[int, float] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()
@@ -76,12 +81,14 @@ class InSyncSet:
 
     def joining(self, state: PartitionState, replicas: Collection[int], least: int) -> list[int]:
         """Return the followers that have flushed up to ``least``, and are no members yet."""
+        latest = self._clock.seconds() - LEFT_OUT_SECONDS
         return [
             broker
             for broker, follower in self.followers.items()
             if broker not in state.in_sync
             and may_join(follower, least)
             and broker in replicas
+            and self._left_out.get(broker, latest) <= latest
             and self._live().get(broker) == follower.instance
         ]
 
@@ -105,6 +112,10 @@ class InSyncSet:
         followers = self.followers.items()
         joining = {broker: follower.instance for broker, follower in followers if broker not in state.in_sync}
         return with_in_sync(state, wanted, joining, least)
+
+    def note_left_out(self, former: PartitionState, state: PartitionState) -> None:
+        """Note who has left the set by a change that the leader has not asked for."""
+        self._left_out.update(dict.fromkeys({*former.in_sync} - {*state.in_sync}, self._clock.seconds()))
 
     def note_change(
         self, log: PartitionLog, replicas: Collection[int], former: PartitionState, state: PartitionState, asked: bool

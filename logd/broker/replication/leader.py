@@ -183,6 +183,8 @@ class LeaderRole:
             self._proposed = None
         if known.version >= self._known.version and not self._ended:
             former, self._known = self._known.state, known
+            if not asked:
+                self._in_sync_set.note_left_out(former, known.state)
             self._in_sync_set.note_change(self.log, self.replicas, former, known.state, asked)
             self._unsettle()
             self._take_leadership()
