@@ -17,6 +17,9 @@ from logd.log.partition import PartitionLog
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 0.25
+#: Seconds for which a follower may be behind that is not registered in the tree, and whose connection is not lost: its
+#: machine may have lost its power, or just its way to the tree.
+SILENT_SECONDS = 2.0
 #: Seconds from the word of a follower that it follows no more until it is not waited for. Its log may be offline; or it
 #: begins again in a moment.
 LEFT_SECONDS = 0.5
@@ -152,11 +155,13 @@ class InSyncSet:
             return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
         if follower.left is not None:
             return now - follower.left > LEFT_SECONDS
-        if follower.session is None and broker not in self._live():
+        is_live = broker in self._live()
+        if follower.session is None and not is_live:
             return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
         if follower.has_everything(end):
             follower.caught_up = now
-        return now - max(follower.caught_up, self._began) > self._lag
+        lag = self._lag if is_live else min(self._lag, SILENT_SECONDS)
+        return now - max(follower.caught_up, self._began) > lag
 
 
 def may_join(follower: FollowerProgress, least: int) -> bool:

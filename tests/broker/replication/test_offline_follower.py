@@ -1,4 +1,4 @@
-"""Tests of a follower whose log goes offline, as its disk has failed: producers do not wait until it is behind."""
+"""Tests of followers that are gone, or have a disk that has failed: producers do not wait until they are behind."""
 
 from __future__ import annotations
 
@@ -33,4 +33,26 @@ class OfflineFollowerTests(ReplicaTestCase):
         self.follower.kill()
         self.follower.start()
         self.cluster.advance(10.0)
-        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
+
+
+class SilentFollowerTests(ReplicaTestCase):
+    """A follower whose machine loses its power: its connection to the leader stays, and nothing comes on it."""
+
+    lag_ms = 60_000
+
+    def test_producers_wait_until_its_session_with_the_tree_ends(self) -> None:
+        """They do not wait for as long as one that is live may be behind."""
+        self.send(b"before")
+        follower = self.followers[0]
+        self.cluster.network.block(self.leader.host, follower.host)
+        follower.kill(power_lost=True)
+        began = self.cluster.clock.seconds()
+        self.send(b"meanwhile")
+        self.assertLess(self.cluster.clock.seconds() - began, 6.0)
+        self.cluster.network.heal()
+        follower.start()
+        self.cluster.advance(10.0)
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
