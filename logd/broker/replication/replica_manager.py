@@ -100,7 +100,6 @@ class ReplicaManager:
     _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
     _looks: LeaderLooks = field(init=False)
-    _leaderships: HandOver = field(init=False)
     early_followers: EarlyFollowers = field(factory=EarlyFollowers, init=False)
     #: Called when a state or a topic has changed.
     on_change: Callable[[str, int], None] = field(default=lambda topic, partition: None, init=False)
@@ -114,16 +113,6 @@ class ReplicaManager:
         rate = self._settings.replica_catchup_bytes_per_second
         self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
         self._looks = LeaderLooks(self.clock, self._leaders, self._end_fetchers)
-        self._leaderships = HandOver(
-            self.clock,
-            self.store,
-            self.states,
-            self._topics,
-            self._live,
-            self._replicas,
-            self._leaders,
-            lambda: self.stopping,
-        )
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
@@ -333,6 +322,19 @@ class ReplicaManager:
         return self.states.change(topic, partition, known, state)
 
     # Other leaders
+
+    @property
+    def _leaderships(self) -> HandOver:
+        return HandOver(
+            self.clock,
+            self.store,
+            self.states,
+            self._topics,
+            self._live,
+            self._replicas,
+            self._leaders,
+            lambda: self.stopping,
+        )
 
     async def hand_over(self, until: float) -> None:
         """See HandOver.hand_all_over."""
