@@ -10,6 +10,7 @@ from logd.broker.replication.followers import FollowerProgress
 from logd.broker.replication.in_sync_set import GATHERED_SECONDS, MOST_LINES, InSyncChange, InSyncLog, InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.coord.partition_state import PartitionState
+from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
 from tests.log.entries import plain
@@ -44,6 +45,58 @@ class DeadLeaderTests(ReplicaTestCase):
         self.assertEqual(len(self.in_sync()), 2)
         log = self.logs()[self.leader.host]
         self.assertEqual(log.visible_end, log.end)
+
+
+class OfflineFollowerTests(ReplicaTestCase):
+    """A partition of three replicas that may be behind for long."""
+
+    lag_ms = 60_000
+
+    def setUp(self) -> None:
+        """Send something to all of them."""
+        super().setUp()
+        self.send(b"before")
+        self.follower = self.followers[0]
+
+    def fail_disk(self, broker: MemoryBroker) -> float:
+        """Let a sync of a follower's log fail; return the seconds that a producer waits for that message."""
+        broker.files.fail_syncs = 1
+        began = self.cluster.clock.seconds()
+        self.send(b"meanwhile")
+        self.assertIsNotNone(self.logs()[broker.host].offline)
+        return self.cluster.clock.seconds() - began
+
+    def test_producers_wait_for_a_moment(self) -> None:
+        """It says that it follows no more, so the leader takes it out of the in-sync set."""
+        number = self.follower.settings.id
+        self.assertLess(self.fail_disk(self.follower), 1.5)
+        self.assertNotIn(number, self.in_sync())
+        self.follower.kill()
+        self.follower.start()
+        self.cluster.advance(10.0)
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
+
+
+class SilentFollowerTests(ReplicaTestCase):
+    """A follower whose machine loses its power: its connection to the leader stays, and nothing comes on it."""
+
+    lag_ms = 60_000
+
+    def test_producers_wait_until_its_session_with_the_tree_ends(self) -> None:
+        """They do not wait for as long as one that is live may be behind."""
+        self.send(b"before")
+        follower = self.followers[0]
+        self.cluster.network.block(self.leader.host, follower.host)
+        follower.kill(power_lost=True)
+        began = self.cluster.clock.seconds()
+        self.send(b"meanwhile")
+        self.assertLess(self.cluster.clock.seconds() - began, 6.0)
+        self.cluster.network.heal()
+        follower.start()
+        self.cluster.advance(10.0)
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
 
 
 class LoggedChangesTests(ReplicaTestCase):
