@@ -19,6 +19,7 @@ from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.replica_fetcher import RETRY_DELAYS, ReplicaFetcher
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.errors import BrokerUnavailable, StorageFull
+from logd.net.connection import BrokerConnection
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaFetchV1, ReplicaPart
 from logd.protocol.requests.requests import MAX_ITEMS, decode_request, encode_request
 from logd.security.credentials import Credentials
@@ -159,8 +160,8 @@ class AuthenticationTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Have it asked."""
         self.clock, self.broker = Clock(), SilentBroker()
-        user = Credentials("brokers", "secret")
-        links = BrokerLinks(1, self.clock, lambda broker: succeed(self.broker), lambda: user)
+        user, opened = Credentials("brokers", "secret"), succeed(cast(BrokerConnection, self.broker))
+        links = BrokerLinks(1, self.clock, lambda broker: opened, lambda: user)
         self.opening = Deferred.fromCoroutine(links.open(2))
         self.assertNoResult(self.opening)
 

@@ -91,6 +91,7 @@ class ReassignmentTests(OperationsTestCase):
     def test_a_replica_that_is_given_up_is_not_taken_back(self) -> None:
         """Its leader knows the new state before the new replicas, and finds it to have everything."""
         number = self.followers[0].settings.id
+        assert number is not None
         others = [each for each in self.partition().replicas if each != number]
         wanted: list[Collection[int]] = []
         propose = LeaderRole._propose
