@@ -8,6 +8,8 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka import error_codes
+from logd.broker.requests import produce
+from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
@@ -221,6 +223,15 @@ class ProducingTests(KafkaTestCase):
         self.settle()
         self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
 
+    def test_refusals_of_many_partitions(self) -> None:
+        """None of them is remembered: nothing of this connection is refused because of an earlier refusal."""
+        self.patch(produce, "MOST_BROKEN", 2)
+        for number in range(2, 6):
+            self.assertEqual(self.kafka_produce(self.peer, "t", wire(b"a"), number).error_code, 3)
+        session: Any = self.peer.connection.session
+        self.assertEqual(session._producing.native.broken, set())
+        self.assertEqual(self.put(wire(b"b"))[0], 0)
+
     def test_message_sets_of_old_clients(self) -> None:
         """They become batches; the offset is that of the first message."""
         sent = [Message(b"one", key=b"k"), Message(b"two")]
@@ -288,3 +299,21 @@ class ProducingTests(KafkaTestCase):
         self.broker.idempotence.write()
         self.settle()
         self.assertEqual(len(self.broker.idempotence), 0)
+
+
+class ForbiddenTests(KafkaTestCase):
+    """A broker that demands rights."""
+
+    options = {"security": SecuritySettings(security_required=True)}  # noqa: RUF012
+
+    def test_nothing_is_told_of_the_log(self) -> None:
+        """The start of a log tells how much was written to it."""
+        self.create("t")
+        part = self.kafka_produce(self.kafka(), "t", wire(b"a"))
+        self.assertEqual((part.error_code, part.base_offset, part.log_start_offset), (29, -1, -1))
+
+    def test_records_are_not_looked_at(self) -> None:
+        """To make a batch of the messages of an old client takes up to 90 ms."""
+        self.create("t")
+        for records in (b"", message_set(1, [Message(b"v")])[:-1], wire(b"a") * 2):
+            self.assertEqual(self.kafka_produce(self.kafka(), "t", records).error_code, 29)
