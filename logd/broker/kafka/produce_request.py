@@ -22,7 +22,7 @@ from logd.broker.kafka.error_codes import (
 )
 from logd.broker.kafka.record_check import RefusedRecords, entry_of_records
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest
-from logd.errors import BrokerStopping, MessageTooLarge, RequestTimedOut, WireError
+from logd.errors import BrokerStopping, RequestTimedOut, WireError
 from logd.log.partition import PartitionLog
 from logd.log.producers.states import (
     OldProducerEpoch,
@@ -95,13 +95,8 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         log.leadership.check_produce(_LEADER_EPOCH, self._acks)
         if log.replica is not None:
             log.replica.check_produce(self._acks)
-        message_set, head = entry_of_records(part.records)
         message_bytes, batch_bytes, legacy = log.settings.entry_limits
-        if len(message_set) > batch_bytes:
-            raise MessageTooLarge(
-                f"a batch of {len(message_set)} bytes; {batch_bytes} are allowed (batch.bytes, Kafka's "
-                "max.message.bytes)"
-            )
+        message_set, head = entry_of_records(part.records, batch_bytes)
         if legacy:
             try:
                 message_set, first_bytes = legacy_entries(message_set)

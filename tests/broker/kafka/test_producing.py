@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
-from logd.broker.kafka import error_codes
+from logd.broker.kafka import error_codes, record_check
 from logd.broker.requests import produce
 from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
@@ -222,6 +222,22 @@ class ProducingTests(KafkaTestCase):
         self.peer.send(request(0, wire(b"d", attributes=7)))
         self.settle()
         self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
+
+    def test_a_small_batch_that_is_large_in_the_log(self) -> None:
+        """It is refused before it is made: of fifty thousand in one request each would take 16 MB for a moment."""
+        self.put(wire(b"a"))
+        made: list[int] = []
+        make = record_check.entry_of_wire_batch
+
+        def noted(data: bytes, at: int, end: int) -> bytes:
+            made.append(end)
+            return make(data, at, end)
+
+        self.patch(record_check, "entry_of_wire_batch", noted)
+        for count, expected in ((1 << 24, 10), (4001, 10), (4000, 0)):
+            data = wire(b"a", last_delta=count - 1, messages=count)
+            self.assertEqual(self.put(data)[0], expected, count)
+        self.assertEqual(len(made), 1)
 
     def test_refusals_of_many_partitions(self) -> None:
         """None of them is remembered: nothing of this connection is refused because of an earlier refusal."""
