@@ -7,6 +7,7 @@ that its next fetch needs no search for an entry's start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 from weakref import ReferenceType, ref
 
 from twisted.internet.defer import Deferred
@@ -41,6 +42,23 @@ _REFUSED_EPOCH = (1 << 31) - 1
 Partition = tuple[str, int]
 
 
+class NextPlace(NamedTuple):
+    """The place in a log where a client goes on if it took all that it was sent.
+
+    Another topic of that name has another log, and a log that was led in another epoch may have been truncated since.
+    """
+
+    #: The offset that the client asks for, and the start of the entry there.
+    offset: int
+    start: int
+    log: ReferenceType[PartitionLog]
+    leader_epoch: int
+
+    def is_in(self, log: PartitionLog) -> bool:
+        """Return whether the log has that entry still."""
+        return self.log() is log and self.leader_epoch == log.leadership.epoch
+
+
 class KafkaFetching:
     """The Fetch requests of one connection."""
 
@@ -51,9 +69,7 @@ class KafkaFetching:
         #: The handler of native requests.
         self.native = FetchRequests(broker, rights)
         self._incremental = IncrementalFetches(broker, rights, work, self._wanted_part)
-        #: The offset that the client asks for next if it took all that it was sent, the start of the entry there, and
-        #: the log: there may be another one by then, of another topic of that name.
-        self._next: dict[Partition, tuple[int, int, ReferenceType[PartitionLog]]] = {}
+        self._next: dict[Partition, NextPlace] = {}
         #: The first partition of the last answer for which there was no room: it comes first in the next.
         self._starved: Partition | None = None
         #: The end of the last answer, perhaps one that is not begun.
@@ -234,7 +250,7 @@ class KafkaFetching:
                 if part.next is None or part.log is None:
                     self._next.pop(part.key, None)
                 else:
-                    self._remember(part.key, (*part.next, ref(part.log)))
+                    self._remember(part.key, NextPlace(*part.next, ref(part.log), part.log.leadership.epoch))
                 if part.starved and self._starved is None:
                     self._starved = part.key
         finally:
@@ -256,8 +272,8 @@ class KafkaFetching:
         offset, exact = part.offset, False
         log = self._broker.store.log(part.topic, part.partition)
         known = self._next.get((part.topic, part.partition))
-        if known is not None and known[0] == offset and log is not None and known[2]() is log:
-            offset, exact = known[1], True
+        if known is not None and known.offset == offset and log is not None and known.is_in(log):
+            offset, exact = known.start, True
         # The native fetch refuses a later epoch, and waits for nothing then; which error it is says the part's answer.
         epoch = _REFUSED_EPOCH if log is not None and epoch_code(log, part.leader_epoch) else 0
         return FetchPart(part.topic, part.partition, epoch, offset, max(part.max_bytes, 1), exact)
@@ -269,7 +285,7 @@ class KafkaFetching:
         topic, partition = self._starved
         return next((i for i, part in enumerate(parts) if part.partition == partition and part.topic == topic), 0)
 
-    def _remember(self, key: Partition, place: tuple[int, int, ReferenceType[PartitionLog]]) -> None:
+    def _remember(self, key: Partition, place: NextPlace) -> None:
         if len(self._next) >= MOST_REMEMBERED and key not in self._next:
             del self._next[next(iter(self._next))]
         self._next[key] = place
