@@ -137,7 +137,8 @@ class KafkaFetching:
                     self._incremental.end()
                 await self._answer(request, answers, turns)
                 if request.epoch == FIRST_SESSION_EPOCH:
-                    encoder.session = await self._incremental.begin(request.parts, turns)
+                    failed = [(answer.topic, answer.partition) for answer in answers if answer.error]
+                    encoder.session = await self._incremental.begin(request.parts, failed, turns)
             for answer in answers:
                 if turns.over:
                     await turns.rest()
