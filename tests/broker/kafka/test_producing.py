@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
-from logd.broker.kafka import error_codes, record_check
+from logd.broker.kafka import error_codes, produce_request, record_check
 from logd.broker.requests import produce
 from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
@@ -268,6 +268,13 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.content("old")[4], 0)
         code, _ = self.put(wire(message=Message(b"a", key=b"k")), "old")
         self.assertEqual((code, self.payloads("old")), (error_codes.INVALID_RECORD, [b"a", b"bb"]))
+
+    def test_a_batch_of_very_many_messages_for_clients_of_0_7(self) -> None:
+        """Each is made anew, so they are refused as too many: producers divide such a batch and try again."""
+        self.create("old", message_format="0.7")
+        self.patch(produce_request, "MOST_LEGACY_MESSAGES", 2)
+        self.assertEqual(self.put(wire(b"a", b"b", b"c"), "old"), (error_codes.MESSAGE_TOO_LARGE, -1))
+        self.assertEqual(self.put(wire(b"a", b"b"), "old")[0], 0)
 
     def test_producer_ids(self) -> None:
         """None is given twice, also after a restart; transactions are refused."""
