@@ -16,7 +16,7 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
 from logd.protocol.checksums import crc32c
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT
+from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT, entry_of_wire_batch
 from logd.protocol.message import Message
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.protocol.kafka.test_message_sets import message_set
@@ -227,11 +227,10 @@ class ProducingTests(KafkaTestCase):
         """It is refused before it is made: of fifty thousand in one request each would take 16 MB for a moment."""
         self.put(wire(b"a"))
         made: list[int] = []
-        make = record_check.entry_of_wire_batch
 
         def noted(data: bytes, at: int, end: int) -> bytes:
             made.append(end)
-            return make(data, at, end)
+            return entry_of_wire_batch(data, at, end)
 
         self.patch(record_check, "entry_of_wire_batch", noted)
         for count, expected in ((1 << 24, 10), (4001, 10), (4000, 0)):
