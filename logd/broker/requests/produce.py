@@ -22,6 +22,7 @@ from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.broker.security.rights import Rights
 from logd.broker.topics.stored_end_gate import StoredEndGate
+from logd.checkedjson import excerpt
 from logd.deadlines import Deadlines
 from logd.deferreds.fair_turns import FairTurns
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
@@ -346,7 +347,7 @@ class ProduceRequests:
 
     def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
         self.connection.close(
-            f"its message set for topic {topic!r}, partition {partition}, was refused ({error}), and "
+            f"its message set for topic {excerpt(topic)}, partition {partition}, was refused ({error}), and "
             "legacy.refused.close = true closes the connection of a refused produce of 0.7"
         )
 
@@ -355,10 +356,9 @@ class ProduceRequests:
         self._refused += 1
         if self._refused & (self._refused - 1) == 0:
             self._log.warn(
-                "refused a message set of {peer} for topic {topic!r}, partition {partition}: {error} "
-                "({refused} so far)",
+                "refused a message set of {peer} for topic {topic}, partition {partition}: {error} ({refused} so far)",
                 peer=self.connection.peer,
-                topic=topic,
+                topic=excerpt(topic),
                 partition=partition,
                 error=str(error),
                 refused=self._refused,

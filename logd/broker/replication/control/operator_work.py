@@ -109,6 +109,9 @@ class OperatorWork:
             return
         changes: list[Operation] = []
         numbers = asked.partitions if asked.uuid == entry.uuid else ()
+        for number in numbers:
+            if number in entry.partitions and not self._states.is_read(topic, number):
+                raise ValueError(f"the state of {topic}-{number} was not read yet")
         chosen = await self._most_complete(topic, entry, numbers, asked.leaders) if asked.unclean else {}
         elected = []
         for number in numbers:

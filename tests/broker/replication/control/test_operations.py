@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -86,6 +87,29 @@ class ReassignmentTests(OperationsTestCase):
         self.cluster.advance(3.0)
         self.assertEqual(self.partition("one").replicas, before)
         self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())
+
+    def test_a_replica_that_is_given_up_is_not_taken_back(self) -> None:
+        """Its leader knows the new state before the new replicas, and finds it to have everything."""
+        number = self.followers[0].settings.id
+        assert number is not None
+        others = [each for each in self.partition().replicas if each != number]
+        wanted: list[Collection[int]] = []
+        propose = LeaderRole._propose
+
+        def noted(role: LeaderRole, members: tuple[int, ...]) -> None:
+            wanted.append(members)
+            propose(role, members)
+
+        self.patch(LeaderRole, "_propose", noted)
+        for count in range(5):
+            self.send(b"message %d" % count)
+            self.cluster.wait(self.admin.reassign("t", {0: others}))
+            self.cluster.advance(5.0)
+            self.assertEqual((sorted(self.in_sync()), wanted), (others, []))
+            self.cluster.wait(self.admin.reassign("t", {0: (*others, number)}))
+            self.cluster.advance(5.0)
+            self.assertEqual((self.in_sync(), wanted), ((0, 1, 2), [(0, 1, 2)]))
+            wanted.clear()
 
     def test_a_reassignment_has_a_rate_until_it_is_done(self) -> None:
         """The leader sends no more than that to the new replicas."""
