@@ -167,7 +167,7 @@ class ReassignmentTests(OperationsTestCase):
         self.assertEqual(self.cluster.wait(self.admin.reassign("one", plan_only=True, replicas=3)).moved, ())
 
     def test_partitions_that_are_placed_one_after_another(self) -> None:
-        """What was asked for the first one stands, with its rate."""
+        """The request for the first one stands, with its rate."""
         self.cluster.wait(self.admin.create("two", 2))
         (target,) = {0, 1, 2}.difference(*self.replicas("two"))
         self.cluster.brokers[target].kill()  # it is live for some seconds yet, and copies nothing
