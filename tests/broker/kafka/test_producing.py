@@ -7,7 +7,7 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
-from logd.broker.kafka import error_codes
+from logd.broker.kafka import error_codes, produce_request, record_check
 from logd.broker.requests import produce
 from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
@@ -16,7 +16,7 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
 from logd.protocol.checksums import crc32c
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT
+from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT, entry_of_wire_batch
 from logd.protocol.message import Message
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.protocol.kafka.test_message_sets import message_set
@@ -223,6 +223,21 @@ class ProducingTests(KafkaTestCase):
         self.settle()
         self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
 
+    def test_a_small_batch_that_is_large_in_the_log(self) -> None:
+        """It is refused before it is made: of fifty thousand in one request each would take 16 MB for a moment."""
+        self.put(wire(b"a"))
+        made: list[int] = []
+
+        def noted(data: bytes, at: int, end: int) -> bytes:
+            made.append(end)
+            return entry_of_wire_batch(data, at, end)
+
+        self.patch(record_check, "entry_of_wire_batch", noted)
+        for count, expected in ((1 << 24, 10), (4001, 10), (4000, 0)):
+            data = wire(b"a", last_delta=count - 1, messages=count)
+            self.assertEqual(self.put(data)[0], expected, count)
+        self.assertEqual(len(made), 1)
+
     def test_refusals_of_many_partitions(self) -> None:
         """None of them is remembered: nothing of this connection is refused because of an earlier refusal."""
         self.patch(produce, "MOST_BROKEN", 2)
@@ -252,6 +267,13 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.content("old")[4], 0)
         code, _ = self.put(wire(message=Message(b"a", key=b"k")), "old")
         self.assertEqual((code, self.payloads("old")), (error_codes.INVALID_RECORD, [b"a", b"bb"]))
+
+    def test_a_batch_of_very_many_messages_for_clients_of_0_7(self) -> None:
+        """Each is made anew, so they are refused as too many: producers divide such a batch and try again."""
+        self.create("old", message_format="0.7")
+        self.patch(produce_request, "MOST_LEGACY_MESSAGES", 2)
+        self.assertEqual(self.put(wire(b"a", b"b", b"c"), "old"), (error_codes.MESSAGE_TOO_LARGE, -1))
+        self.assertEqual(self.put(wire(b"a", b"b"), "old")[0], 0)
 
     def test_producer_ids(self) -> None:
         """None is given twice, also after a restart; transactions are refused."""
