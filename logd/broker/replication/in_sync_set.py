@@ -74,6 +74,10 @@ class InSyncSet:
         self._began = self._clock.seconds()
         self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
 
+    def begin(self) -> None:
+        """Note that followers can follow from now on: nobody was behind before."""
+        self._began = self._clock.seconds()
+
     def is_replaced(self, broker: int, instance: str) -> bool:
         """Return whether a broker is registered with another data directory."""
         return self._live().get(broker, instance) != instance

@@ -204,6 +204,7 @@ class LeaderRole:
         self.history = history
         self.log.append([encode_epoch_mark(EpochMark(self.epoch, self.me))], 1, -1)
         self.epoch_start = start
+        self._in_sync_set.begin()
         self._move_visible_end()
         if self._known.state.last:
             self.look()  # nothing becomes visible before they are forgotten

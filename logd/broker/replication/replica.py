@@ -142,6 +142,8 @@ class Replica:
                     await self._try_to_begin(role, known, replicas)
                 elif self._giving_way.is_due(role):
                     self._work.start(self._giving_way.full(role))
+                else:
+                    role.hand_to_successor(self._owner.give_way)
             else:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.replication.epoch_cache import EpochCache
 from logd.broker.replication.followers import FollowerProgress
 from logd.broker.replication.in_sync_set import GATHERED_SECONDS, MOST_LINES, InSyncChange, InSyncLog, InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.coord.partition_state import PartitionState
+from logd.log.epochs.history import EpochHistory
+from logd.log.partition import PartitionLog
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
@@ -45,6 +49,31 @@ class DeadLeaderTests(ReplicaTestCase):
         self.assertEqual(len(self.in_sync()), 2)
         log = self.logs()[self.leader.host]
         self.assertEqual(log.visible_end, log.end)
+
+
+class SlowBeginTests(ReplicaTestCase):
+    """A leader that needs longer to write its epoch file than a follower may be behind."""
+
+    def test_its_followers_are_not_behind_before_they_can_follow(self) -> None:
+        """It would be the only one in sync, and alone have what it acknowledges then."""
+        self.send(b"before")
+        leader, number = self.leader, self.leader.settings.id
+        assert number is not None
+        write, going, states = EpochCache.write, Deferred[None](), set[tuple[int, ...]]()
+
+        async def waiting(cache: EpochCache, log: PartitionLog, history: EpochHistory) -> None:
+            await going
+            await write(cache, log, history)
+
+        self.patch(EpochCache, "write", waiting)
+        self.cluster.wait(self.admin.drain(number))
+        self.cluster.advance(6.0)
+        going.callback(None)
+        self.assertIsNot(self.leader, leader)
+        for _ in range(200):
+            self.cluster.advance(0.01)
+            states.add(tuple(sorted(self.logs()[self.leader.host].leadership.in_sync)))
+        self.assertEqual(states, {(0, 1, 2)})
 
 
 class OfflineFollowerTests(ReplicaTestCase):
