@@ -120,7 +120,8 @@ class KafkaFetching:
             await self._encode(request, encoder)
         except BaseException:
             _close(encoder.pieces)
-            end.close()
+            if not self._lost:  # else the fetch behind it may be forgotten already
+                end.close()
             raise
         encoder.end(end)
         return encoder

@@ -35,6 +35,7 @@ from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.security.access_rules import Operation
+from logd.topic import LONGEST_TOPIC_NAME
 
 #: The most partitions for which a connection remembers that a set was refused.
 MOST_BROKEN = 10_000
@@ -317,6 +318,8 @@ class ProduceRequests:
 
     def mark_broken(self, topic: str, partition: int) -> None:
         """Refuse later sets for the requested partition until the producer restarts."""
+        if len(topic) > LONGEST_TOPIC_NAME:
+            return  # each is refused for that
         self.broken.add((topic, partition))
         if len(self.broken) > MOST_BROKEN:
             self.connection.close(f"its sets for {len(self.broken)} different partitions were refused")
