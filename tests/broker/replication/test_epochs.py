@@ -9,6 +9,8 @@ from logd.broker.replication.leader import LeaderRole
 from logd.log.disk.names import EPOCHS, EPOCHS_COPY
 from logd.log.epochs.epoch_file import read_epochs
 from logd.log.epochs.search import find_epochs
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
@@ -82,6 +84,55 @@ class LostEpochsTests(ReplicaTestCase):
         self.assertEqual(len(self.contents()), 1)
         self.assertLess(self.version() - before, 5)
         self.send(b"afterwards")
+
+
+class RemovedEpochsTests(ReplicaTestCase):
+    """A partition whose epoch file is gone from one disk, and whose log has all marks."""
+
+    def start_without(self, broker: MemoryBroker, *names: str) -> None:
+        """Start a broker again without files that it had; check that it has lost nothing by that."""
+        self.send(b"before")
+        self.cluster.advance(0.5)
+        (content,) = self.contents()
+        broker.kill()
+        for name in names:
+            broker.files.remove(f"/data/t-0/{name}")
+        refused: list[int] = []
+        truncate = LogStore.truncate
+
+        def noted(store: LogStore, log: PartitionLog, position: int, *more: Any, **named: Any) -> None:
+            refused.append(position)
+            truncate(store, log, position, *more, **named)
+
+        self.patch(LogStore, "truncate", noted)
+        broker.start()
+        self.cluster.advance(8.0)
+        self.assertEqual((refused, len(self.in_sync()), len(self.contents())), ([], 3, 1))
+        self.assertTrue(self.contents().pop().startswith(content))
+
+    def test_a_follower(self) -> None:
+        """It knows its epochs by the marks, and cuts nothing off that it is counted on for."""
+        self.start_without(self.followers[0], EPOCHS)
+
+    def test_a_leader(self) -> None:
+        """It leads on in another epoch, as followers may have entries of the last one that it has lost."""
+        leader, epoch = self.leader, self.epoch
+        self.start_without(leader, EPOCHS)
+        self.assertIs(self.leader, leader)
+        self.assertGreater(self.epoch, epoch)
+
+    def test_the_copy_is_gone_too(self) -> None:
+        """Nothing but the log tells of epochs then."""
+        epoch = self.epoch
+        self.start_without(self.leader, EPOCHS, EPOCHS_COPY)
+        self.assertGreater(self.epoch, epoch)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the leader."""
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        return role.epoch
 
 
 class EmptyEpochTests(ReplicaTestCase):
