@@ -67,7 +67,7 @@ class HandOverTests(SlowDisksTestCase):
         self.cluster.wait(stopping)
 
     def test_a_follower_of_a_busy_leader(self) -> None:
-        """It stops to copy before it flushes the last time: that would never end, and the next start would check all."""
+        """It copies nothing any more when it flushes the last time: that would never end."""
         follower, producer = self.followers[0], self.cluster.producer(acks=1)
         self.delays = {broker.host: 0.05 for broker in self.cluster.brokers}
         began, stopping = self.cluster.clock.seconds(), follower.stop()
