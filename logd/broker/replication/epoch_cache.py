@@ -42,28 +42,20 @@ class EpochCache:
         return self.history
 
     async def read(self, log: PartitionLog, state_epoch: Callable[[], int]) -> EpochHistory:
-        """Read the epochs of a log, and return them. A file that is damaged, or missing, is made again from the log.
+        """Read the epochs of a log, and return them. A file that is damaged or gone is made again from the log.
 
         ``state_epoch()`` is the leader epoch of the partition's state. Raises LogdError and OSError.
         """
-        files, what = self._files, "missing"
+        files = self._files
         try:
             found: EpochHistory = await on_thread(self._threads, lambda: read_epochs(files, log.folder))
-            if found.starts or log.end == log.start:
-                self.highest = max(self.highest, found.latest)
-                self.history = found  # with an epoch behind the log's end: it is named until entries of others come
-                return found
-        except ValueError:
-            what = "damaged"
+            self.highest = max(self.highest, found.latest)
+            self.history = found  # with an epoch behind the log's end: the file goes on to name it until others come
+            return found
+        except ValueError as error:
+            self._log.error("{error} in {folder}: it is made again from the log", error=error, folder=log.folder)
         history: EpochHistory = await on_thread(self._threads, lambda: recover_epochs(files, log.snapshot(log.end)))
-        if what == "missing" and not history.starts and state_epoch() <= 0:
-            self.history = history  # it was never there: until now this was the only replica
-            return history
         self.highest = max(self.highest, state_epoch())  # its mark may be deleted
-        if what == "damaged" or history.starts:
-            self._log.error(
-                "the epoch file in {folder} is {what}; it is made again from the log", folder=log.folder, what=what
-            )
         await self.write(log, history)
         return history
 
