@@ -52,6 +52,15 @@ class LostMachineTests(BackgroundTestCase):
         finally:
             await admin.close()
 
+    async def know_each_other(self, count: int) -> None:
+        """Wait until the broker knows so many, itself included: one that has just started may not be registered."""
+        admin = Admin(self.broker.address, **CLIENTS)
+        try:
+            while len((await admin.metadata()).brokers) < count:
+                await deferLater(CLOCK, 0.05)
+        finally:
+            await admin.close()
+
     async def send(self, *payloads: bytes) -> list[int]:
         """Send messages to partition 0; return their ids."""
         producer = Producer(self.broker.address, reactor=reactor, retry_delay=0.05)
@@ -106,6 +115,7 @@ class LostMachineTests(BackgroundTestCase):
                 each.start()
             self.broker = brokers[0]
             if life == "first":
+                await self.know_each_other(2)
                 self.logd("topics", "create", "clicks", "--partitions=2", "--replicas=2", "--set=min.insync.replicas=2")
                 backup = f"{folder}/backup"
                 given = await self.send(b"one")
