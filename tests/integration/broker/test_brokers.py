@@ -288,6 +288,8 @@ class CommandTests(CommandTestCase):
         )
         self.assertIn(found[0]["instance"], await self.logd("brokers", "list"))
         await self.logd("topics", "create", "t", "--partitions", "2")
+        for broker in self.brokers:  # the one that did not create the topic is told of it by the tree
+            await self.until_metadata(self.admin(broker), lambda found: bool(found.topics))
         described = json.loads(await self.logd("topics", "describe", "t", "--json"))["partitions"]
         at = {each["leader"]: each["address"] for each in described}
         self.assertEqual(at, {n + 1: broker.address for n, broker in enumerate(self.brokers)})
