@@ -13,6 +13,7 @@ from typing import Any
 from logd.protocol.message import Message
 from logd.spark.worker.arrow import source_schema
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.spark.imports import PATIENCE
 from tests.integration.spark.rig import SparkTestCase, numbered
 
 
@@ -175,7 +176,7 @@ class LossTests(SparkTestCase):
 
     def wait_until(self, true: Callable[[], bool]) -> None:
         """Poll until ``true()`` holds."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not true():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
