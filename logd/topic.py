@@ -11,7 +11,9 @@ from attrs import field, frozen
 from logd.checkedjson import INT64_MAX, decimal, excerpt, whole_number
 from logd.errors import InvalidTopic
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+#: The most characters of a topic's name.
+LONGEST_TOPIC_NAME = 200
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}\Z")
 #: The settings that the first release knows. It would ignore all settings of a topic, also the time for which messages
 #: are kept, if one of them were another or a text: so those stand in a member of their own, which it passes over.
 _FIRST_SETTINGS = frozenset(

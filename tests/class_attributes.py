@@ -20,7 +20,6 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.broker.broker.Broker": (32, "the parts of a broker, wired together: no state of its own but five fields"),
     "logd.broker.kafka.session.KafkaSession": (16, "the handlers of one connection, wired together"),
     "logd.broker.replication.control.controller.Controller": (20, "one claim, and the queue of its work"),
-    "logd.broker.replication.follower.FollowerRole": (16, "one log that follows, and who does for it what takes time"),
     "logd.broker.replication.leader.LeaderRole": (16, "one leadership; each follower has a record of its own"),
     "logd.broker.replication.replica_fetcher.ReplicaFetcher": (16, "one connection, and the queues of what it tells"),
     "logd.broker.replication.replica_manager.ReplicaManager": (20, "what replicas need, handed through"),
@@ -31,7 +30,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.broker.requests.core.BrokerCore": (29, "the parts of a broker that the handlers see"),
     "logd.broker.topics.reconciler.TopicReconciler": (19, "three queues of one worker; each part has its own class"),
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
-    "logd.client.consumer.group.reader.Group": (19, "the settings of a group, and the streams that they apply to"),
+    "logd.client.consumer.group.reader.Group": (18, "the settings of a group, and the streams that they apply to"),
     "logd.client.consumer.fetching.partition_fetch.PartitionFetch": (17, "one state, whose parts have their classes"),
     "logd.client.producer.batches.batch.ProducerBatch": (
         16,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from logd.broker.topics.directory import TopicDirectory
+from logd.checkedjson import excerpt
 from logd.errors import (
     CoordinationUnavailable,
     InvalidFetchSize,
@@ -20,6 +21,7 @@ from logd.errors import (
 from logd.interfaces import IFileRange
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
+from logd.plurals import counted
 
 #: The errors of a fetch that the access rules forbid, or that came before they were known.
 REFUSALS = (TopicAuthorizationFailed, CoordinationUnavailable)
@@ -31,12 +33,13 @@ def find_log(logs: LogStore, topics: TopicDirectory, topic: str, partition: int)
     if log is None:
         entry = topics.get(topic)
         if entry is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
+            raise UnknownTopic(f"there is no topic {excerpt(topic)}")
         problem = topics.problem(topic)
         if problem is not None:
             raise PartitionOffline(problem)
         brokers = entry.partitions.get(partition)
-        where = f"brokers {list(brokers)} have it" if brokers else f"there are {sorted(entry.partitions)}"
+        there = counted(len(entry.partitions), "partition")
+        where = f"brokers {list(brokers)} have it" if brokers else f"the topic has {there}"
         raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker: {where}")
     if log.offline is not None:
         raise PartitionOffline(f"{topic}-{partition} is offline: {log.offline}")

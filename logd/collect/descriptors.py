@@ -34,7 +34,12 @@ class Descriptors:
         file = source.file
         if file is None:
             file = self._files.open(source.path)
-            if file.seen().identity != source.identity:
+            try:
+                is_source = file.seen().identity == source.identity
+            except BaseException:
+                file.close()
+                raise
+            if not is_source:
                 file.close()
                 return None
             while len(self._open) >= self._limit:

@@ -24,7 +24,7 @@ def initial_state(replicas: Sequence[int], live: Mapping[int, str], controller_e
 def with_in_sync(
     state: PartitionState, wanted: Collection[int], instances: Mapping[int, str], least: int
 ) -> PartitionState:
-    """Return the state with another in-sync set. ``instances`` has at least those of its new members.
+    """Return the state with another in-sync set. ``instances`` has those of its new members.
 
     A replica that leaves a set that is then below ``least`` is remembered: nothing becomes visible that it lacks.
     """

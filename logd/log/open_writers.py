@@ -35,6 +35,7 @@ class OpenWriters:
 
     def opened(self, log: Closable) -> None:
         """Count ``log`` as open, and close others while there are too many."""
+        self._logs.pop(log, None)  # it was open before, if it has begun another segment
         self._logs[log] = None
         for _ in range(min(_TRIES, len(self._logs) - 1)):
             if len(self._logs) <= self.limit:

@@ -327,10 +327,12 @@ class PartitionLog(VisibleLog):
         return idle
 
     def close(self) -> None:
-        """Release all files."""
+        """Release all files. Those kept for readers too: another log may have files of the same names."""
         self._writer.close()
         self._context.open_writers.closed(self)
         self._unsynced.close()
+        for start in self.segment_list.starts:
+            self._reads.removed(start)
 
     def _roll(self, now: float) -> SegmentWriter:
         old = self._writer
@@ -341,7 +343,7 @@ class PartitionLog(VisibleLog):
         new.configure(self.settings)
         self._writer_made(new)
         old.finish()
-        if old.shared is not None and self.end > self.flushed_end:
+        if old.shared is not None and not self._unsynced.covers(self.end, self.flushed_end):
             self._unsynced.add_file(old.shared)
         old.close()
         self.names_are_new([self.folder])

@@ -21,11 +21,20 @@ class Unsynced:
     _folders: list[str] = field(factory=list)
     #: Called when the sync under way has ended; None while no sync is under way.
     _callbacks: list[Callable[[], None]] | None = None
+    #: The log's end when that sync began.
+    _end: int = 0
 
     @property
     def is_syncing(self) -> bool:
         """Return whether a sync is under way."""
         return self._callbacks is not None
+
+    def covers(self, end: int, flushed_end: int) -> bool:
+        """Return whether the log is on the disk up to ``end``, or will be after the sync under way.
+
+        A file that such a sync has does not belong in the next one, by which retention may have removed it.
+        """
+        return end <= (self._end if self.is_syncing else flushed_end)
 
     def add_file(self, shared: SharedFile) -> None:
         """Hold a rolled segment's file until the next sync has ended."""
@@ -38,14 +47,14 @@ class Unsynced:
 
     def begin(self, operations: IFileOperations, last: SharedFile | None, end: int, folder: str) -> FlushTask:
         """Begin a sync of everything up to ``end``; ``last`` is the last segment's file, None if it needs no sync."""
-        # Both lists are handed over: a file that is rolled, or a name that is made, during this sync must be part of
-        # the next one, even if this one includes it too.
+        # Both lists are handed over: a file that is rolled with more bytes than now, or a name that is made, during
+        # this sync must be part of the next one, even if this one includes it too.
         files, self._files = self._files, []
         folders, self._folders = self._folders, []
         if last is not None:
             last.hold()
             files.append(last)
-        self._callbacks = []
+        self._callbacks, self._end = [], end
         return FlushTask(operations, files, folders, end, folder)
 
     def over(self) -> None:

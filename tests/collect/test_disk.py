@@ -7,8 +7,12 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.collect.descriptors import Descriptors
 from logd.collect.disk import Disk
+from logd.collect.files import Seen
 from logd.collect.rotation.names import Stems, is_compressed, related, stem
+from logd.collect.source import SourceFile
+from tests.collect.doubles import MemoryDisk, MemoryOpenFile
 
 
 class DiskTests(SynchronousTestCase):
@@ -87,3 +91,26 @@ class NamesTests(SynchronousTestCase):
         """Their bytes are no lines."""
         self.assertTrue(is_compressed("/l/a.log.1.gz"))
         self.assertFalse(is_compressed("/l/a.gz.log"))
+
+
+class StaleFileTests(SynchronousTestCase):
+    """A file that can be opened and not looked at, as a stale one of NFS."""
+
+    def test_a_file_that_cannot_be_looked_at_is_closed(self) -> None:
+        """Each look would keep another one open until there are no more."""
+        disk = MemoryDisk()
+        disk.append("/l/a.log", b"line\n")
+        (seen,) = disk.find(["/l/a.log"])
+        source = SourceFile("/l/a.log", seen.identity, "/l/a.log")
+        descriptors = Descriptors(disk, 10)
+
+        def stale(file: MemoryOpenFile) -> Seen:
+            raise OSError(116, "Stale file handle")
+
+        patch = self.patch(MemoryOpenFile, "seen", stale)
+        for _ in range(3):
+            self.assertRaises(OSError, descriptors.get, source)
+        self.assertEqual((disk.open_now, len(descriptors)), (0, 0))
+        patch.restore()
+        self.assertIsNotNone(descriptors.get(source))
+        self.assertEqual((disk.open_now, len(descriptors)), (1, 1))

@@ -14,6 +14,7 @@ from typing import Any, Self
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.conversation.client import ClientConversation
+from logd.protocol.requests.metadata import Metadata
 from logd.testing.processes.broker import BrokerProcess
 
 #: Seconds until a test gives up; generous, since the machine may be busy. Nothing waits for it when all is well.
@@ -94,6 +95,17 @@ class Peer:
         """Send one request and wait for its answer."""
         self.begin(request)
         return self.answer(request)
+
+
+def until_all_known(*ports: int) -> None:
+    """Wait until the broker at each of these ports knows as many brokers: it serves before it has seen all others."""
+    deadline = time.monotonic() + PATIENCE
+    for port in ports:
+        with Peer(port) as peer:
+            while len(found := peer.ask(Metadata((), False)).brokers) < len(ports):
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"the broker at port {port} knows {found}")
+                time.sleep(POLL_SECONDS)
 
 
 class BrokerTestCase(SynchronousTestCase):

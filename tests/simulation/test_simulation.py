@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from itertools import chain
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -27,11 +28,11 @@ MOST_TRIES = 200
 #: Hints at where to begin, for what seed 0 does not find (docs/reliability.md), or not as soon as another one.
 BEGINNINGS = {
     "acknowledge_the_next_offset": 4,
-    "commit_without_version": 2,
+    "commit_without_version": 10,
     "claim_without_fence": 14,
     "claim_without_waiting": 17,
     "keep_half_a_claim": 18,
-    "deaf_to_members": 4,
+    "deaf_to_members": 1,
     "stay_removed": 58,
     "skip_what_is_left": 23,
     "skip_silently": 8,
@@ -41,7 +42,7 @@ BEGINNINGS = {
     "time_by_the_time_of_day": 3,
     "end_the_tree_on_a_full_disk": 16,
     "stop_without_a_deadline": 3,
-    "stop_while_producers_send": 30,
+    "stop_while_producers_send": 119,
     "refuse_what_a_snapshot_has": 20,
     "trust_the_newest_snapshot_alone": 37,
     "overwrite_what_no_codec_opens": 2,
@@ -51,7 +52,7 @@ BEGINNINGS = {
     "append_batches_before_their_format": 6,
     "believe_names_in_the_tree": 1,
     "believe_json_in_the_tree": 1,
-    "remove_before_the_checkpoint": 27,
+    "remove_before_the_checkpoint": 79,
     "stop_at_a_damaged_record": 6,
     "believe_damaged_records": 38,
     "close_files_under_threads": 25,
@@ -128,9 +129,11 @@ class MutationTests(SimulatingTestCase):
             begin = BEGINNINGS.get(name, 0)
             seeds = chain(range(begin, begin + TRIES), range(max(TRIES, MOST_TRIES)))
             with broken():
-                found = any(self.breaks_a_promise(name, seed) for seed in seeds)
-            self.assertTrue(found, f"{name} is not found")
+                found = next((seed for seed in seeds if self.breaks_a_promise(name, seed)), None)
+            self.assertIsNotNone(found, f"{name} is not found")
             self.flushLoggedErrors()
+            if found not in range(begin, begin + TRIES):  # the test is right, and takes a minute longer than it need
+                warnings.warn(f"begin at seed {found} for {name}: its hint has become wrong", stacklevel=1)
 
     def test_a_test_finds_each_mutation_outside_of_the_simulator(self) -> None:
         """Each is given with a test, which passes without it and fails under it with certain words."""

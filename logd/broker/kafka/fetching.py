@@ -7,6 +7,8 @@ that its next fetch needs no search for an entry's start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 from twisted.internet.defer import Deferred
 
@@ -20,6 +22,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.security.rights import Rights
 from logd.deferreds.fair_turns import FairTurns
+from logd.log.partition import PartitionLog
 from logd.net.output import close_pieces
 from logd.protocol.kafka.fetch import (
     FIRST_SESSION_EPOCH,
@@ -39,6 +42,23 @@ _REFUSED_EPOCH = (1 << 31) - 1
 Partition = tuple[str, int]
 
 
+class NextPlace(NamedTuple):
+    """The place in a log where a client goes on if it took all that it was sent.
+
+    Another topic of that name has another log, and a log that was led in another epoch may have been truncated since.
+    """
+
+    #: The offset that the client asks for, and the start of the entry there.
+    offset: int
+    start: int
+    log: ReferenceType[PartitionLog]
+    leader_epoch: int
+
+    def is_in(self, log: PartitionLog) -> bool:
+        """Return whether the log has that entry still."""
+        return self.log() is log and self.leader_epoch == log.leadership.epoch
+
+
 class KafkaFetching:
     """The Fetch requests of one connection."""
 
@@ -49,8 +69,7 @@ class KafkaFetching:
         #: The handler of native requests.
         self.native = FetchRequests(broker, rights)
         self._incremental = IncrementalFetches(broker, rights, work, self._wanted_part)
-        #: The offset that the client asks for next if it took all that it was sent, and the start of the entry there.
-        self._next: dict[Partition, tuple[int, int]] = {}
+        self._next: dict[Partition, NextPlace] = {}
         #: The first partition of the last answer for which there was no room: it comes first in the next.
         self._starved: Partition | None = None
         #: The end of the last answer, perhaps one that is not begun.
@@ -101,7 +120,8 @@ class KafkaFetching:
             await self._encode(request, encoder)
         except BaseException:
             _close(encoder.pieces)
-            end.close()
+            if not self._lost:  # else the fetch behind it may be forgotten already
+                end.close()
             raise
         encoder.end(end)
         return encoder
@@ -118,7 +138,8 @@ class KafkaFetching:
                     self._incremental.end()
                 await self._answer(request, answers, turns)
                 if request.epoch == FIRST_SESSION_EPOCH:
-                    encoder.session = await self._incremental.begin(request.parts, turns)
+                    failed = [(answer.topic, answer.partition) for answer in answers if answer.error]
+                    encoder.session = await self._incremental.begin(request.parts, failed, turns)
             for answer in answers:
                 if turns.over:
                     await turns.rest()
@@ -228,10 +249,10 @@ class KafkaFetching:
                 answers.append(part.finish(limits))
                 if answers[-1].error:
                     self._broker.counters.kafka.failed("Fetch", answers[-1].error)
-                if part.next is None:
+                if part.next is None or part.log is None:
                     self._next.pop(part.key, None)
                 else:
-                    self._remember(part.key, part.next)
+                    self._remember(part.key, NextPlace(*part.next, ref(part.log), part.log.leadership.epoch))
                 if part.starved and self._starved is None:
                     self._starved = part.key
         finally:
@@ -251,10 +272,10 @@ class KafkaFetching:
     def _wanted_part(self, part: KafkaFetchPart) -> FetchPart:
         """Return the part of a native request; it begins where the entry begins, if that is known."""
         offset, exact = part.offset, False
-        known = self._next.get((part.topic, part.partition))
-        if known is not None and known[0] == offset:
-            offset, exact = known[1], True
         log = self._broker.store.log(part.topic, part.partition)
+        known = self._next.get((part.topic, part.partition))
+        if known is not None and known.offset == offset and log is not None and known.is_in(log):
+            offset, exact = known.start, True
         # The native fetch refuses a later epoch, and waits for nothing then; which error it is says the part's answer.
         epoch = _REFUSED_EPOCH if log is not None and epoch_code(log, part.leader_epoch) else 0
         return FetchPart(part.topic, part.partition, epoch, offset, max(part.max_bytes, 1), exact)
@@ -266,7 +287,7 @@ class KafkaFetching:
         topic, partition = self._starved
         return next((i for i, part in enumerate(parts) if part.partition == partition and part.topic == topic), 0)
 
-    def _remember(self, key: Partition, place: tuple[int, int]) -> None:
+    def _remember(self, key: Partition, place: NextPlace) -> None:
         if len(self._next) >= MOST_REMEMBERED and key not in self._next:
             del self._next[next(iter(self._next))]
         self._next[key] = place

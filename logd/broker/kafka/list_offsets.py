@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from logd.broker.kafka.error_codes import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, partition_code
 from logd.broker.kafka.leader_epochs import current_epoch, epoch_at, epoch_code
@@ -32,6 +32,8 @@ _NEWEST, _EARLIEST_LOCAL, _LATEST_TIERED = -3, -4, -5
 _SINCE = {_NEWEST: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}
 #: From this version on a partition has one offset with its time; before, several offsets of segments.
 _ONE_OFFSET_FROM = 1
+#: The most of these in one answer. A request may name a log with thousands of segments fifty thousand times.
+MOST_OLD_OFFSETS = 50_000
 #: Bytes that are read at a time in the search for a time.
 _READ_BYTES = 64 << 10
 
@@ -39,26 +41,33 @@ _READ_BYTES = 64 << 10
 class KafkaListingOffsets:
     """These requests of one connection."""
 
-    def __init__(self, broker: BrokerCore, rights: Rights) -> None:
+    def __init__(self, broker: BrokerCore, rights: Rights, is_lost: Callable[[], bool]) -> None:
+        """``is_lost()`` returns whether the connection is lost: nothing more is looked for then."""
         self._broker = broker
         self._rights = rights
+        self._is_lost = is_lost
 
     async def list_offsets(self, request: Any) -> Any:
         """Return the offset of the first message, of the end, or of the first message at or after a time."""
         kind = LIST_OFFSETS.response_class.ListOffsetsTopicResponse
         topics = []
         turns = self._broker.turns()
+        room = MOST_OLD_OFFSETS
         for topic in request.topics:
             parts = []
             for part in topic.partitions:
                 if turns.over:
                     await turns.rest()
-                fields = await self._partition(request.version, topic.name, part)
+                if self._is_lost():
+                    raise CancelledError
+                fields = await self._partition(request.version, topic.name, part, max(room, 1))
+                room -= len(fields["old_style_offsets"])
                 parts.append(kind.ListOffsetsPartitionResponse(partition_index=part.partition_index, **fields))
             topics.append(kind(name=topic.name, partitions=parts))
         return LIST_OFFSETS.response(throttle_time_ms=0, topics=topics)
 
-    async def _partition(self, version: int, topic: str, part: Any) -> dict[str, Any]:
+    async def _partition(self, version: int, topic: str, part: Any, room: int) -> dict[str, Any]:
+        """Return the fields of the answer; of old clients there is ``room`` for so many offsets."""
         error, offset, time, epoch = 0, -1, -1, NO_EPOCH
         several: list[int] = []
         try:
@@ -70,7 +79,8 @@ class KafkaListingOffsets:
             if error:
                 pass
             elif version < _ONE_OFFSET_FROM:
-                several = [max(each, log.first) for each in log.offsets_before(part.timestamp, part.max_num_offsets)]
+                found = log.offsets_before(part.timestamp, min(part.max_num_offsets, room))
+                several = [max(each, log.first) for each in found]
             elif version < _SINCE.get(part.timestamp, 0):
                 error = UNSUPPORTED_VERSION
             elif part.timestamp in (_EARLIEST, _EARLIEST_LOCAL):

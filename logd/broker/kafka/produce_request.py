@@ -45,6 +45,9 @@ _log = Logger()
 LARGE_RECORDS_BYTES = 4 << 10
 #: Parts that are answered in one turn; the answer to more takes several.
 TURN_PARTS = 500
+#: The most messages of a batch of which messages of 0.7 are made, one by one: some 0.1 s. Kafka's producers divide a
+#: batch that is too large.
+MOST_LEGACY_MESSAGES = 100_000
 #: Kafka's leader epoch has no meaning before there is replication.
 _LEADER_EPOCH = 0
 _CODES: dict[type[SequenceProblem], int] = {
@@ -91,18 +94,16 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
             raise BrokerStopping("the broker is stopping")
         if self._acks not in (-1, 0, 1):
             raise RefusedRecords(INVALID_REQUIRED_ACKS, f"acks={self._acks} is not allowed; allowed is -1, 0 or 1")
-        message_set, head = entry_of_records(part.records)
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(_LEADER_EPOCH, self._acks)
         if log.replica is not None:
             log.replica.check_produce(self._acks)
         message_bytes, batch_bytes, legacy = log.settings.entry_limits
-        if len(message_set) > batch_bytes:
-            raise MessageTooLarge(
-                f"a batch of {len(message_set)} bytes; {batch_bytes} are allowed (batch.bytes, Kafka's "
-                "max.message.bytes)"
-            )
+        message_set, head = entry_of_records(part.records, batch_bytes)
         if legacy:
+            if head.messages > MOST_LEGACY_MESSAGES:
+                text = f"a batch of {head.messages} messages in a topic for clients of 0.7 (message.format = 0.7)"
+                raise MessageTooLarge(f"{text}; {MOST_LEGACY_MESSAGES} are allowed")
             try:
                 message_set, first_bytes = legacy_entries(message_set)
             except NoLegacyForm as error:
@@ -192,6 +193,9 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         self._note(index, asked.topic, asked.partition, error)
         AcknowledgedProduceRequest._lose_part(self, index, error)
 
+    def _mark_broken(self, topic: str, partition: int) -> None:
+        """Refuse nothing because of this: Kafka's producers keep the order by their sequences, and restart nothing."""
+
     def _note(self, index: int, topic: str, partition: int, error: BaseException) -> None:
         if isinstance(error, RefusedRecords):
             code = error.kafka_code
@@ -237,11 +241,11 @@ class KafkaProduceRequest(AcknowledgedProduceRequest):
         part = self._results[index]
         assert part is not None  # the request is answered once all are settled
         routing = self._producing.routing
-        log = routing.logs.log(part.topic, part.partition)
-        start = -1 if log is None else log.first
         if part.error:
             code, text = self._noted.errors.get(index, (kafka_code(RequestTimedOut("")), "not flushed in time"))
             routing.counters.kafka.failed("Produce", code)
-            return KafkaProducedPart(part.topic, part.partition, code, -1, start, text)
+            return KafkaProducedPart(part.topic, part.partition, code, message=text)
+        log = routing.logs.log(part.topic, part.partition)
+        start = -1 if log is None else log.first
         offset = part.first_id + self._noted.shifts[index]
         return KafkaProducedPart(part.topic, part.partition, 0, offset, start)

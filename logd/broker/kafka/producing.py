@@ -11,6 +11,7 @@ from logd.broker.kafka.produce_request import KafkaProduceRequest
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce import ProduceRequests
 from logd.broker.security.rights import Rights
+from logd.checkedjson import excerpt
 from logd.net.server import Connection
 from logd.protocol.kafka.produce import KafkaProduce, KafkaProducedPart
 
@@ -30,7 +31,7 @@ class _Answering:
         refused = next((part for part in parts if part.error), None)
         if refused is not None:
             self._connection.close(
-                f"its records for topic {refused.topic!r}, partition {refused.partition}, were refused "
+                f"its records for topic {excerpt(refused.topic)}, partition {refused.partition}, were refused "
                 f"({refused.message}), and with acks=0 the end of the connection is the only sign of that"
             )
 

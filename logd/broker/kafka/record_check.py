@@ -8,7 +8,7 @@ from logd.broker.kafka.error_codes import (
     RECORD_LIST_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from logd.errors import WireError, WrapperTooLarge
+from logd.errors import MessageTooLarge, WireError, WrapperTooLarge
 from logd.protocol.batch_layout import APPEND_TIME, BATCH_CODEC_MASK, BatchHead, batch_head
 from logd.protocol.checksums import crc32c
 from logd.protocol.codecs import BATCH_CODEC_NAMES
@@ -18,6 +18,7 @@ from logd.protocol.kafka.wire_batches import (
     CHECKSUM,
     CHECKSUM_AT,
     entry_of_wire_batch,
+    size_as_entry,
     wire_batch_end,
 )
 
@@ -36,8 +37,11 @@ class RefusedRecords(WireError):
         self.kafka_code = kafka_code
 
 
-def entry_of_records(records: bytes | memoryview | None) -> tuple[bytes, BatchHead]:
-    """Return the records as an entry, checked as native sets are, and its head. Raises RefusedRecords."""
+def entry_of_records(records: bytes | memoryview | None, most_bytes: int) -> tuple[bytes, BatchHead]:
+    """Return the records as an entry, checked as native sets are, and its head.
+
+    Raises RefusedRecords, and MessageTooLarge for an entry of more than ``most_bytes``.
+    """
     if not records:
         raise RefusedRecords(INVALID_RECORD, "there are no records")
     if len(records) > _MAGIC_AT and records[_MAGIC_AT] < _BATCH_MAGIC:
@@ -47,9 +51,11 @@ def entry_of_records(records: bytes | memoryview | None) -> tuple[bytes, BatchHe
             raise RefusedRecords(RECORD_LIST_TOO_LARGE, str(error)) from None
         except MESSAGE_SET_ERRORS as error:
             raise RefusedRecords(CORRUPT_MESSAGE, str(error)) from None
+        _check_size(len(entry), most_bytes)
         return entry, batch_head(entry)
     try:
         end = wire_batch_end(records, 0, len(records))
+        _check_size(size_as_entry(records, 0, end), most_bytes)
         entry = entry_of_wire_batch(records, 0, end)
     except ValueError as error:
         raise RefusedRecords(CORRUPT_MESSAGE, str(error)) from None
@@ -69,3 +75,10 @@ def entry_of_records(records: bytes | memoryview | None) -> tuple[bytes, BatchHe
         text = f"a batch of producer {head.producer_id} with epoch {head.producer_epoch}, {head.base_sequence}"
         raise RefusedRecords(INVALID_RECORD, text)
     return entry, head
+
+
+def _check_size(size: int, most_bytes: int) -> None:
+    if size > most_bytes:
+        raise MessageTooLarge(
+            f"a batch of {size} bytes; {most_bytes} are allowed (batch.bytes, Kafka's max.message.bytes)"
+        )

@@ -93,7 +93,7 @@ class KafkaSession:
         handlers: dict[KafkaApi, Handler] = {
             METADATA: self._describing.metadata,
             DESCRIBE_CLUSTER: self._describing.describe_cluster,
-            LIST_OFFSETS: KafkaListingOffsets(broker, self.rights).list_offsets,
+            LIST_OFFSETS: KafkaListingOffsets(broker, self.rights, lambda: connection.session is None).list_offsets,
             OFFSET_FOR_LEADER_EPOCH: KafkaLeaderEpochs(broker, self.rights).offset_for_leader_epoch,
             INIT_PRODUCER_ID: KafkaInitProducerId(
                 broker.idempotence.ids, connection.peer, self.rights

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from logd.clientcore.authentication import authenticating
 from logd.deferreds.timeouts import with_timeout
@@ -48,6 +48,6 @@ class BrokerLinks:
             return connection
         except BaseException as error:
             connection.abort()
-            if isinstance(error, LogdError):
+            if isinstance(error, LogdError | CancelledError) or not isinstance(error, Exception):
                 raise
             raise BrokerUnavailable(f"broker {broker} does not let broker {self.me} in: {error}") from error

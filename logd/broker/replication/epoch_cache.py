@@ -27,6 +27,8 @@ class EpochCache:
     history: EpochHistory | None = field(default=None, init=False)
     #: The latest epoch that the file ever named: perhaps one of which the log has no entry.
     highest: int = field(default=NO_EPOCH, init=False)
+    #: False after a write that has failed: the file may have what was to be written, or what it had before.
+    is_written: bool = field(default=True, init=False)
 
     @property
     def is_read(self) -> bool:
@@ -61,8 +63,9 @@ class EpochCache:
         """Write the epochs of a log to its file. Raises OSError."""
         files, folder = self._files, log.folder
         self.highest = max(self.highest, history.latest)
+        self.is_written = False
         await on_thread(self._threads, lambda: write_epochs(files, folder, history))
-        self.history = history
+        self.history, self.is_written = history, True
 
     def log_changed(self) -> None:
         """Read them again when they are asked for next, as at a start."""
@@ -70,4 +73,4 @@ class EpochCache:
 
     def log_emptied(self) -> None:
         """Take note that the log has begun again without entries, and without an epoch file."""
-        self.history = EpochHistory()
+        self.history, self.is_written = EpochHistory(), True

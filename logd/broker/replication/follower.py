@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from logd.errors import LogdError, NotLeader, OffsetOutOfRange, WireError
@@ -20,6 +20,22 @@ from logd.protocol.requests.replica_fetch import FlushedPart, ReplicaFetchedPart
 NOTHING_HERE = -1
 #: The most bytes that are asked for so that less of an entry is sent twice; an entry that does not fit needs more.
 MOST_WANTED_BYTES = 4 << 20
+
+
+@frozen
+class FollowerTasks:
+    """The part of a replica that does for a follower what takes time, one task at a time: see FollowerTruncation."""
+
+    #: Truncates the log to a position, or begins an epoch before bytes of it are appended.
+    truncate: Callable[[int], None]
+    begin_epoch: Callable[[int, int], None]
+    restart: Callable[[int], None]
+    #: Deletes the records before a position, where the leader's log begins.
+    delete_before: Callable[[int], None]
+    #: Returns whether the epoch file has the follower's history for sure.
+    is_written: Callable[[], bool]
+    #: Called when the log cannot be served any more: the replica ends the role then, and the leader is told.
+    went_offline: Callable[[], None]
 
 
 @define(eq=False)
@@ -38,14 +54,9 @@ class FollowerRole:
     uuid: str
     epoch: int
     history: EpochHistory
-    #: Truncates the log to a position, or begins an epoch before bytes of it are appended: see FollowerTruncation.
-    _truncate: Callable[[int], None]
-    _begin_epoch: Callable[[int, int], None]
-    _restart: Callable[[int], None]
+    tasks: FollowerTasks
     #: Has the flushed end told to the leader.
     _tell: Callable[[FollowerRole], None]
-    #: Deletes the records before a position, where the leader's log begins.
-    _delete_before: Callable[[int], None]
     #: True for a log that is lost, until it has begun again. The leader may count on what was there, so it is told
     #: first that nothing is; until it has answered the files are left alone.
     is_lost: bool = False
@@ -87,7 +98,9 @@ class FollowerRole:
         """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
 
     def went_offline(self) -> None:
-        """See ReplicaRole. The leader takes this replica out of the in-sync set once it has fallen behind."""
+        """See ReplicaRole. The leader takes this replica out of the in-sync set, so that producers need not wait."""
+        if not self._ended:
+            self.tasks.went_offline()
 
     def end(self) -> None:
         """Stop following."""
@@ -131,13 +144,13 @@ class FollowerRole:
         if part.error == OffsetOutOfRange.code:
             if part.log_start <= log.end and not self.is_lost:
                 return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")
-            self._restart(part.log_start)
+            self.tasks.restart(part.log_start)
             return False
         if part.error or self.is_lost:
             return False
         if part.epoch_end >= 0:
             own = self.history.end_of(part.epoch, log.end)
-            self._truncate(min(part.epoch_end, own.end))
+            self.tasks.truncate(min(part.epoch_end, own.end))
             return False
         if log.offline is not None:
             return False
@@ -147,24 +160,24 @@ class FollowerRole:
         self.trouble = ""
         log.show_up_to(max(log.visible_end, min(part.visible_end, log.end)))
         if log.start < part.log_start <= log.visible_end:
-            self._delete_before(part.log_start)
+            self.tasks.delete_before(part.log_start)
         return True
 
     def _has_begun(self, epoch: int) -> bool:
         """Return whether bytes of an epoch can be appended; else have the epoch file say so first: they come again.
 
-        The file may name an epoch of which nothing came before its leader was deposed, or that this broker was to lead.
-        Entries of an earlier epoch may come in its place.
+        The file may name an epoch of which nothing came before its leader was deposed, or that this broker was to lead,
+        perhaps in a write that has failed. Entries of an earlier epoch may come in its place.
         """
-        history, end = self.history, self.log.end
+        history, end, is_written = self.history, self.log.end, self.tasks.is_written()
         last = history.before(end)
-        if epoch == last == history.latest:
+        if epoch == last == history.latest and is_written:
             return True
         if NO_EPOCH < epoch < last:
             return self._refuse(f"the leader sends bytes of epoch {epoch} behind those of a later one")
-        if history.followed_by(epoch, end) == history:
+        if history.followed_by(epoch, end) == history and is_written:
             return True
-        self._begin_epoch(epoch, end)
+        self.tasks.begin_epoch(epoch, end)
         return False
 
     def _append(self, data: Any, visible_end: int, ahead: Callable[[], None]) -> bool:

@@ -71,6 +71,8 @@ class FollowerProgress:
     sampled: float = 0.0
     #: Its connections, the latest one last: an old one may end later than the next one begins.
     sessions: list[FollowerListener] = field(factory=list)
+    #: The time at which it said, on its last connection, that it follows no more; None if it did not say so.
+    left: float | None = None
 
     @property
     def session(self) -> FollowerListener | None:

@@ -17,6 +17,15 @@ from logd.log.partition import PartitionLog
 
 #: Seconds from the begin of a leadership until a follower that is not registered in the tree is taken for dead.
 GONE_SECONDS = 0.25
+#: Seconds for which a follower may be behind that is not registered in the tree, and whose connection is not lost: its
+#: machine may have lost its power, or just its way to the tree.
+SILENT_SECONDS = 2.0
+#: Seconds from the word of a follower that it follows no more until it is not waited for. Its log may be offline; or it
+#: begins again in a moment.
+LEFT_SECONDS = 0.5
+#: Seconds for which one that the controller has left out does not join again. It may be given up by a reassignment, and
+#: the leader learn the new replicas somewhat later than the new state.
+LEFT_OUT_SECONDS = 1.0
 #: Seconds for which changes are gathered. All partitions that a broker has followed lose it at nearly the same time.
 GATHERED_SECONDS = 1.0
 #: With more changes than these there is one line for all of them: a broker may follow thousands of partitions.
@@ -58,10 +67,16 @@ class InSyncSet:
     _on_change: Callable[[InSyncChange], None]
     followers: Followers = field(init=False)
     _began: float = field(init=False)
+    #: When each broker was left out by the controller.
+    _left_out: dict[int, float] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._began = self._clock.seconds()
         self.followers = Followers(lambda text: self._log.error("a bug in an acknowledgement: {text}", text=text))
+
+    def begin(self) -> None:
+        """Note that followers can follow from now on: nobody was behind before."""
+        self._began = self._clock.seconds()
 
     def is_replaced(self, broker: int, instance: str) -> bool:
         """Return whether a broker is registered with another data directory."""
@@ -73,12 +88,14 @@ class InSyncSet:
 
     def joining(self, state: PartitionState, replicas: Collection[int], least: int) -> list[int]:
         """Return the followers that have flushed up to ``least``, and are no members yet."""
+        latest = self._clock.seconds() - LEFT_OUT_SECONDS
         return [
             broker
             for broker, follower in self.followers.items()
             if broker not in state.in_sync
             and may_join(follower, least)
             and broker in replicas
+            and self._left_out.get(broker, latest) <= latest
             and self._live().get(broker) == follower.instance
         ]
 
@@ -94,13 +111,18 @@ class InSyncSet:
         return follower is not None and follower.has_everything(end)
 
     def changed(self, state: PartitionState, wanted: Collection[int], least: int) -> PartitionState:
-        """Return the state with the members ``wanted``; ``least`` is min.insync.replicas."""
-        instances = {broker: follower.instance for broker, follower in self.followers.items()}
-        for broker in (*state.in_sync, *state.last):
-            if broker in state.instances and broker not in wanted:
-                instances[broker] = state.instances[broker]
-        instances[self._me] = state.instances[self._me]
-        return with_in_sync(state, wanted, instances, least)
+        """Return the state with the members ``wanted``; ``least`` is min.insync.replicas.
+
+        Who is a member already stays one with its former data directory alone. It may follow with another one by now,
+        which has next to nothing, before the controller has left it out.
+        """
+        followers = self.followers.items()
+        joining = {broker: follower.instance for broker, follower in followers if broker not in state.in_sync}
+        return with_in_sync(state, wanted, joining, least)
+
+    def note_left_out(self, former: PartitionState, state: PartitionState) -> None:
+        """Note who has left the set by a change that the leader has not asked for."""
+        self._left_out.update(dict.fromkeys({*former.in_sync} - {*state.in_sync}, self._clock.seconds()))
 
     def note_change(
         self, log: PartitionLog, replicas: Collection[int], former: PartitionState, state: PartitionState, asked: bool
@@ -125,6 +147,8 @@ class InSyncSet:
         if replaced:
             return "it has another data directory"
         follower = self.followers.get(broker)
+        if follower is not None and follower.left is not None:
+            return "it follows no more"
         gone = "" if follower is not None and follower.sessions else ", and is not connected"
         return f"it has not caught up for {self._lag:g} s{gone}"
 
@@ -133,11 +157,15 @@ class InSyncSet:
         follower = self.followers.get(broker)
         if follower is None:
             return now - self._began > (self._lag if broker in self._live() else GONE_SECONDS)
-        if follower.session is None and broker not in self._live():
+        if follower.left is not None:
+            return now - follower.left > LEFT_SECONDS
+        is_live = broker in self._live()
+        if follower.session is None and not is_live:
             return now - self._began > GONE_SECONDS  # its session with the tree has ended, so it is not just slow
         if follower.has_everything(end):
             follower.caught_up = now
-        return now - max(follower.caught_up, self._began) > self._lag
+        lag = self._lag if is_live else min(self._lag, SILENT_SECONDS)
+        return now - max(follower.caught_up, self._began) > lag
 
 
 def may_join(follower: FollowerProgress, least: int) -> bool:

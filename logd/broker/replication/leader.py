@@ -183,6 +183,8 @@ class LeaderRole:
             self._proposed = None
         if known.version >= self._known.version and not self._ended:
             former, self._known = self._known.state, known
+            if not asked:
+                self._in_sync_set.note_left_out(former, known.state)
             self._in_sync_set.note_change(self.log, self.replicas, former, known.state, asked)
             self._unsettle()
             self._take_leadership()
@@ -202,6 +204,7 @@ class LeaderRole:
         self.history = history
         self.log.append([encode_epoch_mark(EpochMark(self.epoch, self.me))], 1, -1)
         self.epoch_start = start
+        self._in_sync_set.begin()
         self._move_visible_end()
         if self._known.state.last:
             self.look()  # nothing becomes visible before they are forgotten
@@ -229,14 +232,17 @@ class LeaderRole:
             follower = self.followers[broker] = FollowerProgress(instance)
         if session not in follower.sessions:
             follower.sessions.append(session)
+            follower.left = None
             self._unsettle()
         return follower
 
-    def gone(self, broker: int, session: FollowerListener) -> None:
-        """Note that the connection of a follower is lost."""
+    def gone(self, broker: int, session: FollowerListener, *, left: bool) -> None:
+        """Note that the connection of a follower is lost, or (``left``) that it follows no more by its own word."""
         follower = self.followers.get(broker)
         if follower is not None and session in follower.sessions:
             follower.sessions.remove(session)
+            if left and not follower.sessions:
+                follower.left = self._clock.seconds()
             self._unsettle()
 
     def fetched(self, follower: FollowerProgress, position: int, flushed: int) -> None:

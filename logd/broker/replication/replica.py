@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from logd.broker.replication.epoch_cache import EpochCache
-from logd.broker.replication.follower import FollowerRole
+from logd.broker.replication.follower import FollowerRole, FollowerTasks
 from logd.broker.replication.follower_truncation import FollowerTruncation
 from logd.broker.replication.giving_way import GivingWay
 from logd.broker.replication.leader import LeaderRole
@@ -142,6 +142,8 @@ class Replica:
                     await self._try_to_begin(role, known, replicas)
                 elif self._giving_way.is_due(role):
                     self._work.start(self._giving_way.full(role))
+                else:
+                    role.hand_to_successor(self._owner.give_way)
             else:
                 await self._lead(known, replicas)
         elif state.leader in (NO_LEADER, self._me):
@@ -209,7 +211,7 @@ class Replica:
         self, known: KnownState, replicas: tuple[int, ...], history: EpochHistory, *, is_lost: bool = False
     ) -> None:
         self._end_role()
-        log, state, truncation = self.log, known.state, self._truncation
+        log, state = self.log, known.state
         log.leadership = PartitionLeadership(state.leader, state.leader_epoch, replicas, state.in_sync)
         fetcher = self._owner.fetcher(state.leader)
         role = FollowerRole(
@@ -219,15 +221,23 @@ class Replica:
             known.uuid,
             state.leader_epoch,
             history,
-            lambda position: self._do(partial(truncation.truncate, position)),
-            lambda epoch, start: self._do(partial(truncation.begin_epoch, epoch, start)),
-            lambda position: self._do(partial(truncation.restart, position)),
+            self._follower_tasks(),
             fetcher.tell,
-            lambda position: truncation.delete_before(self.log, position),
             is_lost,
         )
         self.role, log.replica = role, role
         fetcher.add(role)
+
+    def _follower_tasks(self) -> FollowerTasks:
+        truncation = self._truncation
+        return FollowerTasks(
+            lambda position: self._do(partial(truncation.truncate, position)),
+            lambda epoch, start: self._do(partial(truncation.begin_epoch, epoch, start)),
+            lambda position: self._do(partial(truncation.restart, position)),
+            lambda position: truncation.delete_before(self.log, position),
+            lambda: self._epochs.is_written,
+            self.look,
+        )
 
     async def _leave_offline(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         """Give up leading a log that cannot be served, so that another replica with all messages leads.

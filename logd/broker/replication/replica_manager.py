@@ -229,8 +229,6 @@ class ReplicaManager:
         replica = self._replicas.get((topic, partition))
         if replica is not None and not self.stopping:
             replica.look()
-            if isinstance(replica.role, LeaderRole):
-                replica.role.hand_to_successor(self.give_way)
         self.on_change(topic, partition)
 
     def _look_at_topic(self, topic: str) -> None:

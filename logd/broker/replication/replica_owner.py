@@ -73,7 +73,7 @@ class ReplicaOwner(Protocol):
         role: LeaderRole,
         seconds: float,
         able: Collection[int] | None,
-        changed: Callable[[PartitionState, int], PartitionState],
+        changed: Callable[[PartitionState, int], PartitionState] = ...,
     ) -> bool:
         """See ReplicaManager."""
         ...

@@ -99,7 +99,7 @@ class ReplicaRequests:
             self._forget_all()
         self._broker = request.broker
         for place in request.forgotten:
-            self._forget(place)
+            self._forget(place, left=True)
         for part in request.parts:
             self._follow(request, part)
         self._request = request
@@ -193,7 +193,8 @@ class ReplicaRequests:
         else:
             role.diverged(followed.progress)
 
-    def _forget(self, place: Place) -> None:
+    def _forget(self, place: Place, *, left: bool = False) -> None:
+        """Follow a partition no more; ``left``: as the follower has said."""
         followed = self._parts.pop(place, None)
         if followed is not None:
             self._ready.pop(followed, None)
@@ -201,7 +202,7 @@ class ReplicaRequests:
             if self._early.pop(followed, followed) is None:
                 self._manager.early_followers.expect_no_more(followed.place, followed)
             if followed.role is not None:
-                followed.role.gone(self._broker, followed)
+                followed.role.gone(self._broker, followed, left=left)
 
     def _forget_all(self) -> None:
         for place in tuple(self._parts):

@@ -22,6 +22,7 @@ from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.broker.security.rights import Rights
 from logd.broker.topics.stored_end_gate import StoredEndGate
+from logd.checkedjson import excerpt
 from logd.deadlines import Deadlines
 from logd.deferreds.fair_turns import FairTurns
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
@@ -34,6 +35,7 @@ from logd.protocol.batch_layout import NO_LEADER_EPOCH, set_with_leader_epoch
 from logd.protocol.requests.legacy_requests import JoinedProduces, MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.security.access_rules import Operation
+from logd.topic import LONGEST_TOPIC_NAME
 
 #: The most partitions for which a connection remembers that a set was refused.
 MOST_BROKEN = 10_000
@@ -316,6 +318,8 @@ class ProduceRequests:
 
     def mark_broken(self, topic: str, partition: int) -> None:
         """Refuse later sets for the requested partition until the producer restarts."""
+        if len(topic) > LONGEST_TOPIC_NAME:
+            return  # each is refused for that
         self.broken.add((topic, partition))
         if len(self.broken) > MOST_BROKEN:
             self.connection.close(f"its sets for {len(self.broken)} different partitions were refused")
@@ -346,7 +350,7 @@ class ProduceRequests:
 
     def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
         self.connection.close(
-            f"its message set for topic {topic!r}, partition {partition}, was refused ({error}), and "
+            f"its message set for topic {excerpt(topic)}, partition {partition}, was refused ({error}), and "
             "legacy.refused.close = true closes the connection of a refused produce of 0.7"
         )
 
@@ -355,10 +359,9 @@ class ProduceRequests:
         self._refused += 1
         if self._refused & (self._refused - 1) == 0:
             self._log.warn(
-                "refused a message set of {peer} for topic {topic!r}, partition {partition}: {error} "
-                "({refused} so far)",
+                "refused a message set of {peer} for topic {topic}, partition {partition}: {error} ({refused} so far)",
                 peer=self.connection.peer,
-                topic=topic,
+                topic=excerpt(topic),
                 partition=partition,
                 error=str(error),
                 refused=self._refused,

@@ -248,7 +248,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         """Settle a part that will never be flushed. Later ones are refused until it is sent again."""
         asked = self._results[index]
         assert asked is not None
-        self._producing.mark_broken(asked.topic, asked.partition)
+        self._mark_broken(asked.topic, asked.partition)
         self.settle(index, ProducedPart(asked.topic, asked.partition, code_of(error)))
 
     def cancel(self) -> None:
@@ -315,12 +315,16 @@ class AcknowledgedProduceRequest(ProduceRequest):
 
     def _refuse_part(self, index: int, part: ProducePart, error: BaseException) -> None:
         if self._acks != 0:
-            self._producing.mark_broken(part.topic, part.partition)
+            self._mark_broken(part.topic, part.partition)
         self._producing.refuse(part.topic, part.partition, error)
         self._unappended -= 1
         if not self._unappended:
             self.state = _APPENDED
         self.settle(index, ProducedPart(part.topic, part.partition, code_of(error)))
+
+    def _mark_broken(self, topic: str, partition: int) -> None:
+        """Have later sets of the connection for this partition refused until the producer restarts it."""
+        self._producing.mark_broken(topic, partition)
 
     def _wait_for_flush(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
         """Settle a part once its log is flushed up to the part's end."""

@@ -201,7 +201,7 @@ class BlockingProducer:
             deadline = time.monotonic() + limit
             try:
                 with suppress(TimeoutError, PublishFailed):  # told by on_error, or in the log
-                    self.flush(timeout)
+                    self.flush(limit)
             except KeyboardInterrupt:
                 call_there(self._reactor, lambda: self._producer.close(0.0))
                 raise

@@ -26,10 +26,10 @@ async def locate_start(
     return resolve(start, described)
 
 
-async def next_boundary(cluster: Cluster, topic: str, partition: int, position: int) -> int:
+async def next_boundary(cluster: Cluster, topic: str, partition: int, position: int) -> int | None:
     """Return the nearest known entry boundary behind ``position``, at most the visible end.
 
-    Raises what describe_log raises.
+    Returns None if the log ends at or before ``position`` by now. Raises what describe_log raises.
     """
     step = FIRST_STEP
     asked = []
@@ -39,4 +39,4 @@ async def next_boundary(cluster: Cluster, topic: str, partition: int, position: 
         step *= 2
     described = await describe_log(cluster, topic, partition, tuple(asked))
     known = [*described.boundaries, *(segment.start for segment in described.segments), described.visible_end]
-    return min(boundary for boundary in known if boundary > position)
+    return min((boundary for boundary in known if boundary > position), default=None)

@@ -14,8 +14,9 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.consumer.consumer_state import ConsumerState
 from logd.client.consumer.dropped import when_dropped
+from logd.client.consumer.group.listeners import Listener
 from logd.client.consumer.group.member_identity import connect_tree, consumer_id
-from logd.client.consumer.group.reader import Group, Listener
+from logd.client.consumer.group.reader import Group
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.consumer.group_stream import GroupStream
 from logd.client.consumer.stream import MessageStream

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from logd.client.audit.consumer_audit import consumer_audit
 from logd.client.cluster.cluster import Cluster
@@ -23,6 +24,7 @@ from logd.clientcore.answers import is_final
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import BrokerUnavailable, ClientClosed, WireError
 
 
@@ -45,6 +47,8 @@ class ConsumerState:
         #: A client of the tree that belongs to this consumer, or None.
         self.coordination: ICoordination | None = None
         self.closed = False
+        #: Happens at the end of the close, which goes on without its callers.
+        self._ended = OneTimeEvent()
         self._background = Background("a consumer")
         self._streams: list[StreamState] = []
         self._dropped = DroppedStreams()
@@ -97,9 +101,17 @@ class ConsumerState:
             self.close()
 
     def close(self) -> Deferred[None]:
-        """End all streams and disconnect; see Consumer."""
-        self.closed = True
-        if self.group is not None:  # a second caller waits too: to disconnect now would cut the leaving short
+        """End all streams and disconnect; see Consumer. To cancel a wait for it does not cut it short."""
+        if not self.closed:
+            self.closed = True
+            self._close().addErrback(self._not_closed).addCallback(lambda _: self._ended.happen())
+        return self._ended.wait()
+
+    def _not_closed(self, failure: Failure) -> None:
+        self._log.failure("a consumer did not close all that it had opened", failure)
+
+    def _close(self) -> Deferred[None]:
+        if self.group is not None:  # to disconnect now would cut the leaving short
             return self.group.close().addCallback(lambda _: self._disconnect())
         self.fetcher.close()  # first: it has nothing to tell brokers of each partition that a stream gives back
         for stream in self._streams:

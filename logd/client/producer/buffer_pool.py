@@ -77,7 +77,12 @@ class BufferPool:
         if place.admit is not None:
             place.admit = None
             self._waiting -= place.counted
-            if self.line[0] is place:
+            line = self.line
+            while line and line[-1].admit is None:
+                line.pop()
+            if not line:
+                self.room = self.limit
+            elif line[0] is place:
                 self._admit()
 
     def ready(self) -> Deferred[None]:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.python.failure import Failure
 
 from logd.audit.event import AUDIT_TOPIC
 from logd.client.audit.producer_audit import producer_audit
@@ -299,7 +300,13 @@ class Producer:
         if full is None:
             return self._pool.ready()
         self._router.flush()  # what lingers takes the room that the caller waits for
-        return full.addBoth(lambda _: self._pool.ready())
+        return full.addBoth(self._ready_after)
+
+    def _ready_after(self, result: Failure | None) -> Deferred[None] | Failure:
+        """Wait for room in the buffer, unless the caller waits no longer; a lost connection is no matter."""
+        if isinstance(result, Failure) and result.check(CancelledError):
+            return result
+        return self._pool.ready()
 
     def flush(self) -> Deferred[None]:
         """Send the batches that linger; fires once every earlier message has been delivered or has failed. Cancellable.

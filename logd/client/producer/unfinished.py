@@ -62,7 +62,8 @@ class Unfinished:
     most_sends: int = field(factory=lambda: MOST_SENDS, init=False)
     _partitions: int = field(default=0, init=False)
     _fewer: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
-    _flushes: list[_Flush] = field(factory=list, init=False)
+    #: In the order of their calls.
+    _flushes: dict[_Flush, None] = field(factory=dict, init=False)
     #: Published messages that have failed and that no flush has reported yet, and the first reason.
     _failed: int = field(default=0, init=False)
     _reason: Exception | None = field(default=None, init=False)
@@ -112,8 +113,9 @@ class Unfinished:
         if not self.items:
             error = self._failure()
             return succeed(None) if error is None else fail(error)
-        waiting: Deferred[None] = Deferred(lambda _: None)
-        self._flushes.append(_Flush(set(self.items), waiting))
+        waiting: Deferred[None] = Deferred(lambda _: self._flushes.pop(flush, None))
+        flush = _Flush(set(self.items), waiting)
+        self._flushes[flush] = None
         return waiting
 
     def failed(self, topic: str, count: int, error: Exception) -> None:
@@ -147,7 +149,7 @@ class Unfinished:
                 if not flush.left:
                     done.append(flush)
         for flush in done:
-            self._flushes.remove(flush)
+            self._flushes.pop(flush, None)  # its caller may have been cancelled by one that was told before
             if not flush.waiting.called:
                 error = self._failure()
                 if error is None:

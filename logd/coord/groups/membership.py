@@ -26,7 +26,7 @@ from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import Subscription
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import InterruptibleSleep
-from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.timeouts import fired_within
 from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
 from logd.errors import (
     AuthenticationFailed,
@@ -137,12 +137,22 @@ class GroupMembership:
     def leave(self) -> Deferred[None]:
         """Stop, commit, release and deregister, so that others take over at once. Never fails.
 
-        Takes at most ``leave`` seconds of the timing; claims that could not be released by then end with the session.
+        Takes at most ``leave`` seconds of the timing. What could not be done by then goes on: the session may be one
+        that others use, and last, so that the partitions would belong to nobody that reads them.
         """
         if self.phase is not Phase.LEFT:
             self._enter(Phase.LEFT)
-            self._end().addBoth(lambda _: self._left.happen())
+            self._end().addCallback(self._has_left)
         return self._left.wait()
+
+    def _has_left(self, handed_over: bool) -> None:
+        if not handed_over:
+            self._log.warn(
+                "group {group}: left without a handover within {seconds:g} s; it goes on while the session lasts",
+                group=self.group,
+                seconds=self._timing.leave,
+            )
+        self._left.happen()
 
     # The main loop.
 
@@ -284,18 +294,19 @@ class GroupMembership:
 
     # The end.
 
-    def _end(self) -> Deferred[None]:
+    def _end(self) -> Deferred[bool]:
         if self._unsubscribe is not None:
             self._unsubscribe()
         self._commits.stop()
         self._background.stop()
         self._settled.fail(ClientClosed(f"the consumer has left group {self.group!r}"))
-        ending = Deferred.fromCoroutine(self._share.hand_over())
-        return with_timeout(self._clock, self._timing.leave, ending).addErrback(self._not_left)
+        ending = Deferred.fromCoroutine(self._share.hand_over()).addErrback(self._not_left)
+        return fired_within(self._clock, self._timing.leave, ending)
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value
-        self._log.warn(
+        level = "debug" if self._left.happened else "warn"  # a late one: leave has told of it
+        getattr(self._log, level)(
             "group {group}: left without a handover; the claims end with the session: {error!r}",
             group=self.group,
             error=error,

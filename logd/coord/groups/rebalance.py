@@ -17,7 +17,7 @@ from collections.abc import Callable
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.coord.errors import ConnectionLoss, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, NoNode, OperationTimeout, SessionExpired
 from logd.coord.groups.claims import Claims
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.member_registration import Registration
@@ -29,9 +29,13 @@ from logd.coord.records import SessionState
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
+from logd.deferreds.sleeping import InterruptibleSleep
 from logd.errors import LogdError
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
+
+#: Seconds between the attempts to hand over while the connection is lost: a call may be lost at once.
+HAND_OVER_AGAIN = 0.1
 
 
 @frozen
@@ -66,6 +70,7 @@ class GroupShare:
         #: The topics subscribed to, of which the next rebalance computes the share.
         self.subscription = Subscription()
         self._coordination = coordination
+        self._clock = clock
         self._counter = counter
         self._callbacks = callbacks
         registry = ConsumerRegistry(coordination, group)
@@ -185,6 +190,8 @@ class GroupShare:
 
     async def hand_over(self) -> None:
         """Stop, commit, release and deregister, while the session lives. Raises CoordinationError."""
+        pause = InterruptibleSleep(self._clock)
+        unsubscribe = self._coordination.subscribe(lambda _: pause.wake())
         try:
             await self._tenure.stop()
             while self._in_session():
@@ -193,10 +200,10 @@ class GroupShare:
                     await self._claims.release()
                     await self._registration.end()
                     return
-                except ConnectionLoss:
-                    if self._coordination.state is not SessionState.SUSPENDED:
-                        raise
+                except (ConnectionLoss, OperationTimeout):  # a server that comes back may know the session still
+                    await pause.sleep(HAND_OVER_AGAIN)
         finally:
+            unsubscribe()
             self._view.close()
 
     def _in_session(self) -> bool:

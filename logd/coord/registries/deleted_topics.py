@@ -12,7 +12,7 @@ from typing import Any
 
 from logd.checkedjson import excerpt, load_json, whole_number
 from logd.coord import paths
-from logd.coord.errors import BadVersion, DataInconsistency, NodeExists, NoNode, NotEmpty
+from logd.coord.errors import BadArguments, BadVersion, DataInconsistency, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.stored_ends import removal_of_ends
@@ -34,7 +34,7 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
     try:
         path = paths.topic(name)
     except ValueError as error:
-        raise UnknownTopic(f"there is no topic {name!r}: {error}") from None
+        raise UnknownTopic(f"there is no topic {excerpt(name)}: {error}") from None
     claim = TopicClaim(coordination, name)
     try:
         await _delete(coordination, name, path, claim)
@@ -51,8 +51,8 @@ async def _delete(coordination: ICoordination, name: str, path: str, claim: Topi
         try:
             await claim.make()
             data, stat = await coordination.get(path)
-        except NoNode:
-            raise UnknownTopic(f"there is no topic {name!r}") from None
+        except (NoNode, BadArguments):  # of the latter, no node can have such a name
+            raise UnknownTopic(f"there is no topic {excerpt(name)}") from None
         try:
             entry = decode_entry(name, data)
         except ValueError as error:

@@ -227,7 +227,10 @@ class PartitionStates:
 
         def failed(failure: Failure) -> None:
             self._reading.discard(place)
-            if place in self._watches and self._unsubscribe is not None:
+            is_followed = place in self._watches and self._unsubscribe is not None
+            if is_followed and self._uuids.get(place[0]) != uuid:  # it was perhaps about that former topic, too
+                self._queue.append(place)
+            elif is_followed:
                 if failure.check(NoNode):
                     self._gone(place)
                     self._later(place)

@@ -36,7 +36,8 @@ class PendingRequests:
         return size
 
     def end(self, size: int) -> None:
-        """Count an answered request."""
+        """Count an answered request; its bytes are counted no longer if the connection is gone."""
+        size = min(size, self._bytes)
         self.count -= 1
         self._bytes -= size
         self._server.pending_bytes -= size

@@ -212,9 +212,9 @@ class TreeHost:
 
     def execute(self, attachment: Attachment, request: Request, answered: Callable[[Outcome], None]) -> None:
         """See Attachment."""
-        session_id, now = attachment.session.id, self._clock.seconds()
-        self._tracker.heard(session_id, now)
-        outcome = self.tree.execute(session_id, attachment.identities, request, int(now * 1000))
+        session_id = attachment.session.id
+        self.heard(session_id)
+        outcome = self.tree.execute(session_id, attachment.identities, request, self._now_ms())
         if outcome.change is not None or outcome.notifications:
             self._committed(outcome)
         self._enqueue(attachment, answered, outcome)

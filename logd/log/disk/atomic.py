@@ -10,7 +10,8 @@ def replace_file(files: IFileOperations, folder: str, name: str, content: bytes)
     """Replace the content of ``folder/name``, durably on return.
 
     The content must be on the disk before the rename, and the rename before any code relies on it, so there are two
-    syncs. Raises OSError; the file then has its old content. One call at a time for each name.
+    syncs. Raises OSError; the file then has its old content, or the new one if the second sync has failed. One call at
+    a time for each name.
     """
     target = join(folder, name)
     temporary = target + TEMPORARY_SUFFIX

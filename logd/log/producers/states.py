@@ -182,7 +182,9 @@ class ProducerStates:
         """Record the end of a batch that was begun."""
         self.changed = True
         state = self.producers.get(batch.producer)
-        if state is not None and batch in state.begun:
+        while state is not None and batch not in state.begun:
+            state = state.former  # a batch of the next epoch was begun behind it
+        if state is not None:
             state.begun.remove(batch)
             state.former = None
             state.batches.append(_Stored(batch.sequence, batch.messages, end))

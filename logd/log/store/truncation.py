@@ -52,7 +52,9 @@ def truncate_folder(files: IFileOperations, folder: str, checkpoint: Checkpoint,
 
     The folder must not be in use, and recovery has to follow. Blocks; raises OSError.
     """
-    _vouch_for_no_more(files, folder, evolve(checkpoint, flushed=min(checkpoint.flushed, position)), position)
+    # The first position may be inside an entry that goes.
+    shorter = evolve(checkpoint, flushed=min(checkpoint.flushed, position), first=min(checkpoint.first, position))
+    _vouch_for_no_more(files, folder, shorter, position)
     names = files.list(folder)
     starts = sorted(found for name in names if (found := segment_start(name)) is not None)
     indexes = {found for name in names if (found := index_start(name)) is not None}

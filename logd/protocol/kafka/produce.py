@@ -16,7 +16,7 @@ from struct import error as StructError  # noqa: N812  # it is a class
 from typing import NamedTuple
 
 from logd.protocol.kafka.header import READ_PARTS, check_parts, nullable_bytes, nullable_text, topic_count
-from logd.protocol.requests.fields import INT16, INT32, INT64, Reader, encode_text
+from logd.protocol.requests.fields import INT16, INT32, INT64, Reader, encode_text, shorten_text
 
 API_KEY = 0
 VERSIONS = range(9)
@@ -119,7 +119,7 @@ class ProducedEncoder:
             pieces.append(INT64.pack(-1))
         if version >= 8:
             pieces.append(_NO_NUMBERS)
-            pieces.append(_NULL_TEXT if part.message is None else encode_text(part.message))
+            pieces.append(_NULL_TEXT if part.message is None else encode_text(shorten_text(part.message)))
 
     def finish(self, throttle_ms: int) -> bytes:
         """Return the body."""

@@ -53,6 +53,12 @@ def wire_batch_end(data: Buffer, at: int, stop: int) -> int:
     return end
 
 
+def size_as_entry(data: Buffer, at: int, end: int) -> int:
+    """Return the bytes of the entry of a batch: no fewer than the messages that it says it has."""
+    (last_delta,) = _LAST_DELTA.unpack_from(data, at + _LAST_DELTA_AT)
+    return max(end - at, int(last_delta) + 1)
+
+
 def entry_of_wire_batch(data: Buffer, at: int, end: int) -> bytes:
     """Return the batch ``data[at:end]`` of the wire, see ``wire_batch_end``, as an entry. Nothing of it is verified.
 

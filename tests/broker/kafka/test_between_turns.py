@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from typing import Any
 
@@ -217,6 +218,22 @@ class LargeFetchTests(KafkaTestCase):
         peer.transport.taking = True
         self.settle()
         self.assertEqual(len(peer.answers()), 2)
+
+    def test_a_lost_connection(self) -> None:
+        """The fetches behind one that waits are forgotten with it, in whatever order that is: none of them goes on."""
+        self.create("t")
+        before = self.broker.counters.fetch_requests
+        for count in range(2, 10):
+            peer = self.kafka()
+            peer.send(*(fetch(("t", 0, 0), wait_ms=500) for _ in range(count)))
+            self.settle()
+            peer.lose()
+            self.peers.remove(peer)
+            del peer
+            gc.collect()
+            self.settle()
+            self.assertEqual(self.flushLoggedErrors(), [])
+        self.assertEqual(self.broker.counters.fetch_requests - before, 8)
 
     def test_many_forgotten_partitions(self) -> None:
         """The names of those of one request are in memory at a time, as of those to read."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest, ElectLeadersRequest
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest,
+    DescribeConfigsRequest,
+    ElectLeadersRequest,
+)
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.producer import InitProducerIdRequest
@@ -91,6 +97,28 @@ class HostileRequestTests(KafkaTestCase):
         turns, answer = self.turns(request)
         self.assertGreater(turns, 25)
         self.assertEqual(len(answer.topics[0].partitions), 30)
+
+    def test_refused_administration(self) -> None:
+        """Each of the replicas, quotas and users that are not changed waits for a turn."""
+        moved = AlterPartitionReassignmentsRequest.ReassignableTopic
+        parts = [moved.ReassignablePartition(partition_index=number, replicas=[0]) for number in range(100, 130)]
+        quota = AlterClientQuotasRequest.EntryData
+        entity = [quota.EntityData(entity_type="client-id", entity_name="c")]
+        deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+        self.ask(self.kafka(), AlterClientQuotasRequest[0](entries=[], validate_only=False))
+        self.patch(fair_turns, "TURN_SECONDS", 0.0)
+        for request in (
+            AlterPartitionReassignmentsRequest[0](timeout_ms=0, topics=[moved(name="t", partitions=parts)]),
+            AlterPartitionReassignmentsRequest[0](
+                timeout_ms=0, topics=[moved(name=f"t{each.partition_index}", partitions=[each]) for each in parts]
+            ),
+            AlterClientQuotasRequest[0](entries=[quota(entity=entity, ops=[])] * 30, validate_only=False),
+            AlterUserScramCredentialsRequest[0](
+                deletions=[deletion(name=f"u{number}", mechanism=9) for number in range(30)], upsertions=[]
+            ),
+        ):
+            turns, _ = self.turns(request)
+            self.assertGreater(turns, 25, type(request).__name__)
 
     def test_transactional_ids(self) -> None:
         """The log tells of them once for a connection, and shortens them: a client may ask as often as it likes."""

@@ -158,6 +158,16 @@ class ChangesTests(SessionTestCase):
         self.assertEqual(self.go_on(), {("more", 0): (0, [], 0)})
         self.assertEqual(self.go_on(), {})
 
+    def test_an_error_in_the_first_answer_that_is_over(self) -> None:
+        """The client learns it likewise: some wait to know the end of a partition before they go on with others."""
+        parts = [("more", 0, 0), *[("t", number, 0) for number in range(LEAST_PARTS)]]
+        response = self.ask(self.peer, fetch(*parts, epoch=0))
+        self.assertEqual([part.error_code for part in parts_of(response)], [3] + [0] * LEAST_PARTS)
+        self.session, self.epoch = response.session_id, 0
+        self.create("more")
+        self.assertEqual(self.go_on(), {("more", 0): (0, [], 0)})
+        self.assertEqual(self.go_on(), {})
+
     def test_a_deleted_topic(self) -> None:
         """A waiting request is answered with the error of its partition."""
         self.create("more")

@@ -10,12 +10,15 @@ from attrs import evolve
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 from logd.broker.kafka.fetches import incremental_fetches
+from logd.broker.kafka.fetching import KafkaFetching
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.leadership import NO_LEADER
 from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
+from logd.protocol.kafka.fetch import KafkaFetchPart
 from logd.protocol.message import Message
+from logd.protocol.requests.fetch_wait import FetchPart
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.broker.kafka.administration.test_reassignments import ReassignmentsTestCase
 from tests.broker.kafka.fetches import behind, fetch, parts_of, values_in
@@ -168,6 +171,27 @@ class EpochsInAnswersTests(EpochsTestCase):
             self.assertEqual(codes, [FENCED, 0, UNKNOWN] if not wait_ms else [FENCED, UNKNOWN])
         (part,) = parts_of(self.ask(self.peer, self.fetch(-1)))
         self.assertEqual((part.error_code, _last_epoch(bytes(part.records))), (0, 2))
+
+    def test_the_place_of_an_entry_is_that_of_one_epoch(self) -> None:
+        """Between two a log may be truncated, and then have other entries there."""
+        exact: list[bool] = []
+        wanted_part = KafkaFetching._wanted_part
+
+        def noted(fetching: KafkaFetching, part: KafkaFetchPart) -> FetchPart:
+            found = wanted_part(fetching, part)
+            exact.append(found.exact)
+            return found
+
+        self.patch(KafkaFetching, "_wanted_part", noted)
+        self.put(1)
+        for epoch, expected in ((None, [False, True]), (1, [False, False])):
+            peer = self.kafka()
+            (part,) = parts_of(self.ask(peer, fetch(("t", 0, 0))))
+            if epoch is not None:
+                self.lead_in(epoch)
+            self.ask(peer, fetch(("t", 0, behind(part))))
+            self.assertEqual(exact, expected)
+            exact.clear()
 
     def test_a_session_with_another_epoch_is_refused(self) -> None:
         """As soon as it names the partition; when the leader's epoch changes, the client asks for the leader again."""

@@ -6,6 +6,9 @@ from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from logd.broker.kafka import list_offsets
+from logd.broker.kafka.list_offsets import KafkaListingOffsets
+from logd.log.partition import PartitionLog
 from logd.protocol.batch import encode_batch
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.message import Message
@@ -69,6 +72,18 @@ class ListOffsetsTests(KafkaTestCase):
         ):
             (part,) = self.offsets(peer, 0, ("t", 0, time), most=most)
             self.assertEqual((part.error_code, part.old_style_offsets), (0, expected))
+
+    def test_version_0_of_one_partition_again_and_again(self) -> None:
+        """The offsets of one answer are bounded: a log may have thousands of segments. There is always the newest."""
+        self.patch(list_offsets, "MOST_OLD_OFFSETS", 10)
+        self.create("t", segment_bytes=10)
+        native, peer = self.connect(), self.kafka()
+        data = encode_batch(MESSAGES)
+        for _ in range(3):
+            self.produce(native, "t", data)
+        found = self.offsets(peer, 0, *[("t", 0, -1)] * 5, most=1 << 30)
+        self.assertEqual([len(part.old_style_offsets) for part in found], [4, 4, 2, 1, 1])
+        self.assertEqual({part.old_style_offsets[0] for part in found}, {3 * len(data)})
 
     def test_a_time_in_a_later_segment(self) -> None:
         """Entries of several segments are looked through, also such as are larger than one read."""
@@ -181,6 +196,27 @@ class ListOffsetsTests(KafkaTestCase):
                     self.assertEqual((part.error_code, part.offset), (35, -1), (asked, version))
                 elif offset is not None:
                     self.assertEqual((part.error_code, part.offset, part.timestamp), (0, offset, -1), asked)
+
+    def test_a_lost_connection(self) -> None:
+        """Nothing more is looked for: a client could go on to ask, and hang up, again and again."""
+        self.create("t")
+        self.produce(self.connect(), "t", encode_batch(MESSAGES))
+        topic = ListOffsetsRequest.ListOffsetsTopic
+        part = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=101)
+        peer = self.kafka()
+        looked_at: list[int] = []
+        first_at = KafkaListingOffsets._first_at
+
+        async def noted(listing: KafkaListingOffsets, log: PartitionLog, time: int) -> tuple[int, int]:
+            looked_at.append(time)
+            return await first_at(listing, log, time)
+
+        self.patch(KafkaListingOffsets, "_first_at", noted)
+        parts = [topic(name="t", partitions=[part] * 20)]
+        peer.send(ListOffsetsRequest[5](replica_id=-1, isolation_level=0, topics=parts))
+        peer.lose()
+        self.settle()
+        self.assertEqual(looked_at, [101])
 
     def test_errors(self) -> None:
         """Each partition has its own: unknown, another broker's, and a time of later versions."""

@@ -7,14 +7,16 @@ from typing import Any
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
 from logd.broker.idempotence.producer_ids import ProducerIds
-from logd.broker.kafka import error_codes
+from logd.broker.kafka import error_codes, produce_request, record_check
+from logd.broker.requests import produce
+from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
 from logd.protocol.checksums import crc32c
 from logd.protocol.kafka.apis import APIS
-from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT
+from logd.protocol.kafka.wire_batches import CHECKED_FROM, CHECKSUM_AT, entry_of_wire_batch
 from logd.protocol.message import Message
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.protocol.kafka.test_message_sets import message_set
@@ -221,6 +223,30 @@ class ProducingTests(KafkaTestCase):
         self.settle()
         self.assertTrue(self.peer.lost or self.peer.transport.disconnecting or not self.peer.reading)
 
+    def test_a_small_batch_that_is_large_in_the_log(self) -> None:
+        """It is refused before it is made: of fifty thousand in one request each would take 16 MB for a moment."""
+        self.put(wire(b"a"))
+        made: list[int] = []
+
+        def noted(data: bytes, at: int, end: int) -> bytes:
+            made.append(end)
+            return entry_of_wire_batch(data, at, end)
+
+        self.patch(record_check, "entry_of_wire_batch", noted)
+        for count, expected in ((1 << 24, 10), (4001, 10), (4000, 0)):
+            data = wire(b"a", last_delta=count - 1, messages=count)
+            self.assertEqual(self.put(data)[0], expected, count)
+        self.assertEqual(len(made), 1)
+
+    def test_refusals_of_many_partitions(self) -> None:
+        """None of them is remembered: nothing of this connection is refused because of an earlier refusal."""
+        self.patch(produce, "MOST_BROKEN", 2)
+        for number in range(2, 6):
+            self.assertEqual(self.kafka_produce(self.peer, "t", wire(b"a"), number).error_code, 3)
+        session: Any = self.peer.connection.session
+        self.assertEqual(session._producing.native.broken, set())
+        self.assertEqual(self.put(wire(b"b"))[0], 0)
+
     def test_message_sets_of_old_clients(self) -> None:
         """They become batches; the offset is that of the first message."""
         sent = [Message(b"one", key=b"k"), Message(b"two")]
@@ -241,6 +267,13 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.content("old")[4], 0)
         code, _ = self.put(wire(message=Message(b"a", key=b"k")), "old")
         self.assertEqual((code, self.payloads("old")), (error_codes.INVALID_RECORD, [b"a", b"bb"]))
+
+    def test_a_batch_of_very_many_messages_for_clients_of_0_7(self) -> None:
+        """Each is made anew, so they are refused as too many: producers divide such a batch and try again."""
+        self.create("old", message_format="0.7")
+        self.patch(produce_request, "MOST_LEGACY_MESSAGES", 2)
+        self.assertEqual(self.put(wire(b"a", b"b", b"c"), "old"), (error_codes.MESSAGE_TOO_LARGE, -1))
+        self.assertEqual(self.put(wire(b"a", b"b"), "old")[0], 0)
 
     def test_producer_ids(self) -> None:
         """None is given twice, also after a restart; transactions are refused."""
@@ -288,3 +321,21 @@ class ProducingTests(KafkaTestCase):
         self.broker.idempotence.write()
         self.settle()
         self.assertEqual(len(self.broker.idempotence), 0)
+
+
+class ForbiddenTests(KafkaTestCase):
+    """A broker that demands rights."""
+
+    options = {"security": SecuritySettings(security_required=True)}  # noqa: RUF012
+
+    def test_nothing_is_told_of_the_log(self) -> None:
+        """The start of a log tells how much was written to it."""
+        self.create("t")
+        part = self.kafka_produce(self.kafka(), "t", wire(b"a"))
+        self.assertEqual((part.error_code, part.base_offset, part.log_start_offset), (29, -1, -1))
+
+    def test_records_are_not_looked_at(self) -> None:
+        """To make a batch of the messages of an old client takes up to 90 ms."""
+        self.create("t")
+        for records in (b"", message_set(1, [Message(b"v")])[:-1], wire(b"a") * 2):
+            self.assertEqual(self.kafka_produce(self.kafka(), "t", records).error_code, 29)

@@ -39,7 +39,7 @@ class DivergenceTests(ReplicaTestCase):
             truncate(log, position, *more, **named)
 
         self.patch(type(store), "truncate", noted)
-        role._truncate(first + 3)
+        role.tasks.truncate(first + 3)
         self.cluster.advance(3.0)
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
@@ -75,7 +75,7 @@ class RefusedTruncationTests(ReplicaTestCase):
         role = log.replica
         assert isinstance(role, FollowerRole)
         with mock.patch.object(EndsRecorder, "lower") as lower:
-            role._truncate(first)
+            role.tasks.truncate(first)
             self.cluster.advance(0.5)
         self.assertIn("readers have seen it", role.trouble)
         self.assertEqual(lower.call_count, 0)
@@ -91,7 +91,7 @@ class RefusedTruncationTests(ReplicaTestCase):
         assert isinstance(role, FollowerRole)
         assert follower.store is not None
         leader, me, folder = role.leader, follower.store.broker_id, log.folder
-        role._truncate(first)
+        role.tasks.truncate(first)
         self.cluster.advance(0.5)
         self.assertIn("readers have seen it", role.trouble)
         remedy = f"copied anew from broker {leader}, stop broker {me}, remove {folder}, and start it again"

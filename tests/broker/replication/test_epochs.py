@@ -87,6 +87,9 @@ class LostEpochsTests(ReplicaTestCase):
 class EmptyEpochTests(ReplicaTestCase):
     """A broker that was elected, could not append the mark of its epoch, and follows another one now."""
 
+    #: Bytes for which it finds room then: enough for the epoch file.
+    room = 60
+
     def leave_behind(self) -> tuple[MemoryBroker, MemoryBroker]:
         """Have one follower miss a message that the other one has; return both."""
         producer = self.cluster.producer(acks=1)
@@ -103,7 +106,7 @@ class EmptyEpochTests(ReplicaTestCase):
     def elect_in_vain(self, behind: MemoryBroker, other: MemoryBroker) -> None:
         """Have ``behind`` elected with no room for the mark, then ``other``, while the leader is dead."""
         assert behind.clock is not None and other.clock is not None
-        behind.files.room = 60  # the epoch file finds room
+        behind.files.room = self.room
         self.leader.kill()
         behind.clock.resume()
         other.clock.pause()  # so that its session ends, and it is not chosen at once
@@ -160,7 +163,7 @@ class EmptyEpochTests(ReplicaTestCase):
         """The epoch file never says that entries of an earlier epoch are of the empty one."""
         behind, other = self.leave_behind()
         assert behind.clock is not None and other.clock is not None
-        behind.files.room = 60
+        behind.files.room = self.room
         self.leader.kill()
         behind.clock.resume()
         other.clock.pause()
@@ -169,20 +172,37 @@ class EmptyEpochTests(ReplicaTestCase):
         other.clock.resume()
         self.cluster.advance(8.0)
         behind.files.room = None
+        found = self.note_epochs(behind)
+        behind.start()
+        self.cluster.advance(8.0)
+        self.check_epochs(found)
+
+    def test_only_the_copy_of_the_file_finds_no_room(self) -> None:
+        """Bytes of an earlier epoch come next, and a start that comes then must not take them for those of the new."""
+        behind, other = self.leave_behind()
+        found = self.note_epochs(behind)
+        self.room = 34
+        self.elect_in_vain(behind, other)
+        self.check_epochs(found)
+
+    def note_epochs(self, broker: MemoryBroker) -> list[tuple[object, object]]:
+        """Return a list of the epochs in the file and of those in the log, at each append to the log of a broker."""
         found: list[tuple[object, object]] = []
         take = FollowerRole.take
 
         def noted(role: FollowerRole, *more: Any) -> bool:
-            end = role.log.end
-            taken = take(role, *more)
             log = role.log
-            if log.end > end:
-                written = read_epochs(behind.files, log.folder).cut(log.end)
-                found.append((written, find_epochs(behind.files, log.snapshot(log.end))))
+            end = log.end
+            taken = take(role, *more)
+            if log.end > end and role.me == broker.settings.id:
+                written = read_epochs(broker.files, log.folder).cut(log.end)
+                found.append((written, find_epochs(broker.files, log.snapshot(log.end))))
             return taken
 
         self.patch(FollowerRole, "take", noted)
-        behind.start()
-        self.cluster.advance(8.0)
+        return found
+
+    def check_epochs(self, found: list[tuple[object, object]]) -> None:
+        """Check that the file has always told what the log holds."""
         self.assertGreaterEqual(len(found), 2)
         self.assertEqual([written for written, _ in found], [marked for _, marked in found])

@@ -44,7 +44,7 @@ class FollowerGuardTests(ReplicaTestCase):
         self.assertEqual(self.log.end, sent.next_position)
         assert self.follower.broker is not None
         self.follower.broker.replication.fetcher(self.role.leader).remove(self.role)
-        self.role._truncate(sent.next_position - 3)
+        self.role.tasks.truncate(sent.next_position - 3)
         self.cluster.advance(0.5)
         self.assertEqual((self.role.trouble, self.role.log.end), ("", sent.next_position))
         other.clock.resume()
@@ -66,7 +66,7 @@ class FollowerGuardTests(ReplicaTestCase):
 
     def test_a_log_that_counts_is_not_begun_again(self) -> None:
         """A member of the in-sync set keeps its messages until the leader has taken it out of the set."""
-        self.role._restart(0)
+        self.role.tasks.restart(0)
         self.cluster.advance(0.2)
         self.assertGreater(self.role.log.end, 0)
         self.assertIn("does not count", self.role.trouble)

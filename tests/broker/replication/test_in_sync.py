@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.replication.epoch_cache import EpochCache
+from logd.broker.replication.followers import FollowerProgress
 from logd.broker.replication.in_sync_set import GATHERED_SECONDS, MOST_LINES, InSyncChange, InSyncLog, InSyncSet
 from logd.broker.replication.leader import LeaderRole
 from logd.coord.partition_state import PartitionState
+from logd.log.epochs.history import EpochHistory
+from logd.log.partition import PartitionLog
+from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 from tests.broker.rig import Events
 from tests.log.entries import plain
@@ -43,6 +49,83 @@ class DeadLeaderTests(ReplicaTestCase):
         self.assertEqual(len(self.in_sync()), 2)
         log = self.logs()[self.leader.host]
         self.assertEqual(log.visible_end, log.end)
+
+
+class SlowBeginTests(ReplicaTestCase):
+    """A leader that needs longer to write its epoch file than a follower may be behind."""
+
+    def test_its_followers_are_not_behind_before_they_can_follow(self) -> None:
+        """It would be the only one in sync, and alone have what it acknowledges then."""
+        self.send(b"before")
+        leader, number = self.leader, self.leader.settings.id
+        assert number is not None
+        write, going, states = EpochCache.write, Deferred[None](), set[tuple[int, ...]]()
+
+        async def waiting(cache: EpochCache, log: PartitionLog, history: EpochHistory) -> None:
+            await going
+            await write(cache, log, history)
+
+        self.patch(EpochCache, "write", waiting)
+        self.cluster.wait(self.admin.drain(number))
+        self.cluster.advance(6.0)
+        going.callback(None)
+        self.assertIsNot(self.leader, leader)
+        for _ in range(200):
+            self.cluster.advance(0.01)
+            states.add(tuple(sorted(self.logs()[self.leader.host].leadership.in_sync)))
+        self.assertEqual(states, {(0, 1, 2)})
+
+
+class OfflineFollowerTests(ReplicaTestCase):
+    """A partition of three replicas that may be behind for long."""
+
+    lag_ms = 60_000
+
+    def setUp(self) -> None:
+        """Send something to all of them."""
+        super().setUp()
+        self.send(b"before")
+        self.follower = self.followers[0]
+
+    def fail_disk(self, broker: MemoryBroker) -> float:
+        """Let a sync of a follower's log fail; return the seconds that a producer waits for that message."""
+        broker.files.fail_syncs = 1
+        began = self.cluster.clock.seconds()
+        self.send(b"meanwhile")
+        self.assertIsNotNone(self.logs()[broker.host].offline)
+        return self.cluster.clock.seconds() - began
+
+    def test_producers_wait_for_a_moment(self) -> None:
+        """It says that it follows no more, so the leader takes it out of the in-sync set."""
+        number = self.follower.settings.id
+        self.assertLess(self.fail_disk(self.follower), 1.5)
+        self.assertNotIn(number, self.in_sync())
+        self.follower.kill()
+        self.follower.start()
+        self.cluster.advance(10.0)
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
+
+
+class SilentFollowerTests(ReplicaTestCase):
+    """A follower whose machine loses its power: its connection to the leader stays, and nothing comes on it."""
+
+    lag_ms = 60_000
+
+    def test_producers_wait_until_its_session_with_the_tree_ends(self) -> None:
+        """They do not wait for as long as one that is live may be behind."""
+        self.send(b"before")
+        follower = self.followers[0]
+        self.cluster.network.block(self.leader.host, follower.host)
+        follower.kill(power_lost=True)
+        began = self.cluster.clock.seconds()
+        self.send(b"meanwhile")
+        self.assertLess(self.cluster.clock.seconds() - began, 6.0)
+        self.cluster.network.heal()
+        follower.start()
+        self.cluster.advance(10.0)
+        in_sync = self.logs()[self.leader.host].leadership.in_sync
+        self.assertEqual((in_sync, len(self.contents())), ((0, 1, 2), 1))
 
 
 class LoggedChangesTests(ReplicaTestCase):
@@ -118,6 +201,28 @@ class ReasonTests(SynchronousTestCase):
         changes.clear()
         in_sync_set.note_change(Rig().log(), (1, 2, 3, 4, 5), former, state, False)  # by the controller
         self.assertEqual([each.reason for each in changes], [no_more, replaced, no_more, no_more])
+
+
+class InstancesTests(SynchronousTestCase):
+    """The data directories that a leader names when it changes the set."""
+
+    def test_a_member_is_in_sync_with_the_directory_that_it_had_alone(self) -> None:
+        """The controller has not left it out yet, and it follows with an empty one already, as another one joins."""
+        in_sync_set = InSyncSet(1, Clock(), lambda: {1: "a", 2: "empty", 3: "c"}, 10.0, lambda change: None)
+        for broker, instance, flushed in ((2, "empty", 0), (3, "c", 100)):
+            in_sync_set.followers[broker] = FollowerProgress(instance, flushed=flushed)
+        state = PartitionState(1, 0, (1, 2), (), {1: "a", 2: "b"}, 0)
+        changed = in_sync_set.changed(state, (1, 2, 3), 1)
+        self.assertEqual(changed.instances, {1: "a", 2: "b", 3: "c"})
+        self.assertFalse(changed.is_member(2, "empty"), "a broker with an empty disk may be elected")
+
+    def test_one_that_left_joins_with_the_directory_that_it_has(self) -> None:
+        """The one of before is not remembered for it, and those of others who left last are."""
+        in_sync_set = InSyncSet(1, Clock(), dict[int, str], 10.0, lambda change: None)
+        in_sync_set.followers[2] = FollowerProgress("new")
+        state = PartitionState(1, 0, (1,), (2, 3), {1: "a", 2: "b", 3: "c"}, 0)
+        changed = in_sync_set.changed(state, (1, 2), 3)
+        self.assertEqual((changed.last, changed.instances), ((3,), {1: "a", 2: "new", 3: "c"}))
 
 
 def change(partition: int, reason: str = "it is not live", least: int = 1) -> InSyncChange:

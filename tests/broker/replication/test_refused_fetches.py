@@ -1,4 +1,6 @@
-"""Tests of a leader that takes connections and refuses what is asked on them, and of requests that it would refuse."""
+"""Tests of a leader that takes connections and refuses what is asked on them or does not answer, and of requests that
+it would refuse.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,21 @@ from typing import Any, cast
 from unittest import mock
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import provider
 
-from logd.broker.replication.broker_links import BrokerLinks
+from logd.broker.replication.broker_links import ANSWER_SECONDS, BrokerLinks
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.replica_fetcher import RETRY_DELAYS, ReplicaFetcher
 from logd.broker.replication.replica_requests import ReplicaRequests
-from logd.errors import StorageFull
+from logd.errors import BrokerUnavailable, StorageFull
+from logd.net.connection import BrokerConnection
 from logd.protocol.requests.replica_fetch import ReplicaFetch, ReplicaFetchResponse, ReplicaFetchV1, ReplicaPart
 from logd.protocol.requests.requests import MAX_ITEMS, decode_request, encode_request
+from logd.security.credentials import Credentials
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 SECONDS = 20
@@ -133,3 +137,42 @@ class ForgottenTests(SynchronousTestCase):
             if request.parts or request.forgotten:
                 answer.callback(ReplicaFetchResponse(0))
         self.assertEqual(forgotten, {role.place for role in roles})
+
+
+class SilentBroker:
+    """A connection to a broker that takes requests, and answers none."""
+
+    def __init__(self) -> None:
+        self.aborted = False
+
+    def request(self, request: Any) -> Deferred[Any]:
+        """See BrokerConnection."""
+        return Deferred()
+
+    def abort(self) -> None:
+        """See BrokerConnection."""
+        self.aborted = True
+
+
+class AuthenticationTests(SynchronousTestCase):
+    """A broker that does not answer whether it lets the other one in."""
+
+    def setUp(self) -> None:
+        """Have it asked."""
+        self.clock, self.broker = Clock(), SilentBroker()
+        user, opened = Credentials("brokers", "secret"), succeed(cast(BrokerConnection, self.broker))
+        links = BrokerLinks(1, self.clock, lambda broker: opened, lambda: user)
+        self.opening = Deferred.fromCoroutine(links.open(2))
+        self.assertNoResult(self.opening)
+
+    def test_its_time_is_over(self) -> None:
+        """It counts as one that cannot be reached, like any other error on the way."""
+        self.clock.advance(ANSWER_SECONDS)
+        self.failureResultOf(self.opening, BrokerUnavailable)
+        self.assertTrue(self.broker.aborted)
+
+    def test_nobody_waits_for_it_any_more(self) -> None:
+        """The caller has to end: it learns that, and does not try again."""
+        self.opening.cancel()
+        self.failureResultOf(self.opening, CancelledError)
+        self.assertTrue(self.broker.aborted)

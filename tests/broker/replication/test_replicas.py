@@ -33,6 +33,7 @@ class ReplicaTestCase(SynchronousTestCase):
     """Three brokers."""
 
     least = 1
+    lag_ms = 1_000
     #: Bytes above which an append begins a new segment, and further settings of the brokers.
     segment_bytes = 1 << 30
     more: ClassVar[dict[str, Any]] = {}
@@ -43,7 +44,7 @@ class ReplicaTestCase(SynchronousTestCase):
             brokers=3,
             zookeeper_session_ms=4_000,
             log=LogSettings(min_insync_replicas=self.least, segment_bytes=self.segment_bytes),
-            replication=ReplicationSettings(replica_lag_ms=1_000, leader_balance_ms=-1),
+            replication=ReplicationSettings(replica_lag_ms=self.lag_ms, leader_balance_ms=-1),
             **self.more,
         )
         self.cluster.wait(self.cluster.start())

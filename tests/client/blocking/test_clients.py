@@ -239,6 +239,18 @@ class BlockingProducerTests(BlockingTestCase):
 
         await self.on_thread(work)
 
+    async def test_close_is_bounded_without_a_timeout(self) -> None:
+        """The bound is ``delivery_timeout``: messages between the threads have not begun theirs."""
+        flushes: list[float | None] = []
+
+        def work() -> None:
+            producer = self.producer(delivery_timeout=7.0)
+            self.patch(producer, "flush", flushes.append)
+            producer.close()
+
+        await self.on_thread(work)
+        self.assertEqual(flushes, [7.0])
+
     async def test_the_reactors_thread_is_refused(self) -> None:
         """A call that blocks there would wait for itself."""
         await self.on_thread(lambda: None)

@@ -97,6 +97,22 @@ class BufferPoolTests(SynchronousTestCase):
         self.pool.give(1)
         self.assertEqual(self.admitted, ["a"])
 
+    def test_cancelled_waits_leave_nothing_behind(self) -> None:
+        """A caller that asks again and again, with a timeout, would fill the memory while no broker answers."""
+        self.pool.take(10)
+        self.wait("a")
+        for _ in range(10):
+            ready = self.pool.ready()
+            ready.cancel()
+            self.failureResultOf(ready)
+        self.assertEqual(len(self.pool.line), 1)
+        self.pool.give(1)
+        self.assertEqual((self.admitted, self.pool.room), (["a"], 10))
+        ready = self.pool.ready()
+        ready.cancel()
+        self.failureResultOf(ready)
+        self.assertEqual((len(self.pool.line), self.pool.room), (0, 10))
+
     def test_a_waiter_may_give_back_while_admitted(self) -> None:
         """One admission ends before the next begins, so a long queue does not nest calls."""
         self.pool.take(10)

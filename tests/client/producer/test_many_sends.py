@@ -52,6 +52,27 @@ class ManySendsTests(ProducerTestCase):
             for each in sending:
                 self.successResultOf(each)
 
+    def test_a_cancelled_flush_leaves_nothing_behind(self) -> None:
+        """Each names all that is unfinished: a caller that flushes with a timeout would fill the memory."""
+        producer = self.known(linger=600.0)
+        producer.send("t", b"waits")
+        flushes = [producer.flush() for _ in range(10)]
+        for each in flushes[1:]:
+            each.cancel()
+            self.failureResultOf(each, CancelledError)
+        self.assertEqual(len(producer._unfinished._flushes), 1)
+        self.run_for(0.3)
+        self.successResultOf(flushes[0])
+
+    def test_a_cancelled_wait_fails(self) -> None:
+        """Its caller would go on as if there were room, though it was told to end."""
+        producer = self.known(linger=600.0)
+        for number in range(4):
+            producer.send("t", b"%d" % number)
+        waiting = producer.ready()
+        waiting.cancel()
+        self.failureResultOf(waiting, CancelledError)
+
     def test_a_caller_that_waits_goes_on_with_room_for_several(self) -> None:
         """Else it would wait and be woken for each message where each is a request of its own."""
         producer = self.known(linger=600.0)

@@ -114,7 +114,7 @@ class SessionTests(GroupTestCase):
 
     def test_leaving_while_cut_off_still_ends(self) -> None:
         """A program that shuts down must not hang, and no timer is left."""
-        (a,) = self.joined("a")
+        (a,) = self.joined("a", leave=2.0)
         a.cut()
         self.run_for(0.1)
         self.get(a.membership.leave())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
+from logd.coord.errors import ConnectionLoss
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
@@ -101,3 +104,81 @@ class LostSessionTests(GroupTestCase):
         self.assertEqual(len(commits), 1)
         self.assertEqual(a.reader.began[tp(1)], 500)
         self.assertEqual(self.committed(1), b"500")
+
+
+class LateHandoverTests(GroupTestCase):
+    """Members that could not hand over within ``leave``, in a session that others use and that lasts."""
+
+    def test_the_handover_goes_on_when_the_tree_is_back(self) -> None:
+        """Else the partitions would stay with a member that nobody is, for as long as the process runs."""
+        a, b = self.joined("a", "b", leave=1.0, commit_interval=0.0)
+        a.reader.positions = {tp(1): 11}
+        session = a.coordination.session_id
+        a.cut()
+        leaving = a.membership.leave()
+        self.run_for(1.5)
+        self.successResultOf(leaving)
+        a.mend()
+        self.settle()
+        self.assertEqual(a.coordination.session_id, session)
+        self.assertEqual((a.numbers, b.numbers), ([], list(range(8))))
+        self.assertEqual(self.committed(1), b"11")
+
+    def test_the_handover_goes_on_after_calls_without_an_answer(self) -> None:
+        """The tree was away for longer than a call waits, and knows the session when it is back."""
+        a, b = self.joined("a", "b", leave=1.0)
+        session = a.coordination.session_id
+        for member in (a, b):
+            member.coordination.link.reachable = False
+        self.host.stop()
+        leaving = a.membership.leave()
+        self.run_for(30.0)
+        self.successResultOf(leaving)
+        self.host.start()
+        for member in (a, b):
+            member.mend()
+        self.settle(6.0)
+        self.assertEqual(a.coordination.session_id, session)
+        self.assertEqual(b.numbers, list(range(8)))
+
+    def test_the_handover_goes_on_after_a_slow_application(self) -> None:
+        """It has done with its messages once ``leave`` is over."""
+        a, b = self.joined("a", "b", leave=1.0)
+        finishing = a.reader.finishing = Deferred()
+        leaving = a.membership.leave()
+        self.run_for(1.5)
+        self.successResultOf(leaving)
+        finishing.callback(None)
+        self.settle()
+        self.assertEqual(b.numbers, list(range(8)))
+
+    def test_a_call_that_is_lost_at_once_is_made_again_later(self) -> None:
+        """It may not have been sent, since too many wait; a loop would never end, and nothing else would run."""
+        a, b = self.joined("a", "b", leave=1.0)
+        multi, lost = a.coordination.multi, list[Any]()
+
+        def losing(operations: Any, timeout: float | None = None) -> Deferred[Any]:
+            if len(lost) < 3:
+                lost.append(operations)
+                return fail(ConnectionLoss(path="/"))
+            return multi(operations, timeout)
+
+        self.patch(a.coordination, "multi", losing)
+        leaving = a.membership.leave()
+        self.assertEqual(len(lost), 1)
+        self.settle()
+        self.successResultOf(leaving)
+        self.assertEqual(b.numbers, list(range(8)))
+
+    def test_the_handover_ends_with_the_session(self) -> None:
+        """Nothing goes on in the next session, whose claims are those of others."""
+        a, b = self.joined("a", "b", leave=1.0)
+        a.cut()
+        leaving = a.membership.leave()
+        self.run_for(1.5)
+        self.successResultOf(leaving)
+        self.host.expire(a.coordination.session_id)
+        a.mend()
+        self.settle()
+        self.assertEqual(b.numbers, list(range(8)))
+        self.assertEqual(self.get(self.outsider.get_children(paths.group_consumers("g"))), [b.membership.consumer])

@@ -84,6 +84,22 @@ class IdentityTests(RegistryTestCase):
         self.pass_time(1)
         self.assertEqual(self.states.get("u", 0), KnownState(STATE, 0, "second"))
 
+    def test_a_read_that_finds_no_state_of_the_former_topic(self) -> None:
+        """That says nothing of the state of the next one, which is read at once."""
+        self.tree.link.delay = lambda: 0.1
+        self.states.follow("u", "first", [0])
+        for _ in range(6):  # until the tree has answered
+            self.clock.advance(0.025)
+        entry = TopicEntry("second", {0: (1, 2)}, replicated=True)
+        self.outcome(create_topic(self.other, "u", entry, {0: STATE}))
+        self.states.follow("u", "second", [0])
+        complete = self.states.when_complete("u")
+        self.pass_time(0.1)
+        self.assertNoResult(complete)
+        self.pass_time(0.3)
+        self.successResultOf(complete)
+        self.assertEqual(self.states.get("u", 0), KnownState(STATE, 0, "second"))
+
     def test_a_topic_of_an_earlier_version(self) -> None:
         """Its node is made with the first change; that of a deleted topic is not."""
         self.outcome(self.other.delete(paths.topic_identity("t", "first")))

@@ -101,6 +101,16 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual((stranger.closed, wrong.closed, self.broker.closed), (True, True, False))
         self.assertEqual(len(self.rig.server.tree.sessions), sessions)
 
+    def test_a_stranger_that_left_counts_once(self) -> None:
+        """The bytes of the requests that it left without an answer: they bound those of everybody."""
+        stranger = self.rig.client()
+        self.broker.send(request(2, Opcode.CREATE, create("/busy")))
+        stranger.send(b"".join(request(number, Opcode.SYNC, encode_ustring("/")) for number in range(5)))
+        self.assertGreater(self.rig.server.pending_bytes, 5 * 1024)
+        stranger.lose()
+        self.rig.settle()
+        self.assertEqual(self.rig.server.pending_bytes, 0)
+
     def test_brokers_and_users_are_admitted(self) -> None:
         """By the right password alone, at a path of a cluster's own too; access lists decide the rest."""
         self.keep("/logd/security/users/cid", user("cid", "of a cluster"))

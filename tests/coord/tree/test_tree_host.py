@@ -17,6 +17,7 @@ from logd.coord.tree.access import digest_identity
 from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree, TreeSnapshot
+from logd.coord.tree.tree_host import TreeHost
 from tests.coord.tree.doubles import Listener
 from tests.coord.tree.rig import HostTestCase
 
@@ -102,6 +103,13 @@ class HoldingBackTests(HostTestCase):
         self.assertRaises(ValueError, self.journal.flush)
         self.assertEqual(other.take(), [(EventType.CHANGED, "/")])
         self.assertEqual((asking.take()[-1:], self.host.held_back), (["Stat"], 0))
+
+    def test_a_node_has_the_time_of_day(self) -> None:
+        """The clock, by which sessions expire, may be far from it: it does not go along when the day's time is set."""
+        self.host = TreeHost(Tree(), self.journal, self.clock, self.password, wall=lambda: 5.5)
+        self.host.start()
+        self.connect().ask(Create("/a"))
+        self.assertEqual(self.host.tree.stat("/a").created_ms, 5500)
 
     def test_a_request_made_while_told_is_answered_afterwards(self) -> None:
         """Everything that was due before it comes first."""

@@ -61,7 +61,7 @@ class KafkaAdministrationTests(SynchronousTestCase):
             self.addCleanup(broker.kill)  # a stop would wait for what the clients keep asking
         self.clients = KafkaClients(self.ports[0], reconnect_backoff_max_ms=200)
         self.admin = AdminClient(self.clients.settings)
-        until(lambda: len(self.admin.list_topics(timeout=PATIENCE).brokers) == 2)
+        until(lambda: all(len(KafkaClients(port).brokers()) == 2 for port in self.ports))
 
     def check_groups(self, place: TopicPartition) -> None:
         """Store a position of a group without members, and find the group by its state and by its type."""

@@ -74,7 +74,7 @@ class FetchTests(BrokerTestCase):
     def put(self, *sets: bytes) -> None:
         """Produce sets one by one."""
         for each in sets:
-            (part,) = self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, each),))).parts
+            (part,) = self.native.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, each),))).parts
             self.assertEqual(part.error, 0)
 
     def test_all_kinds_of_entries(self) -> None:
@@ -163,5 +163,5 @@ class FetchTests(BrokerTestCase):
     def log_end(self) -> int:
         """Put one message, and return the offset behind it."""
         entry = encode_batch([Message(b"first")])
-        (part,) = self.native.ask(ProduceAck(-1, 1000, (ProducePart("t", 0, 0, False, entry),))).parts
+        (part,) = self.native.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, entry),))).parts
         return int(part.next_position)

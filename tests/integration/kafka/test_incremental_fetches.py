@@ -46,7 +46,7 @@ class ManyPartitionsTests(BrokerTestCase):
         for number in range(count):
             partition, payload = self.random.randrange(PARTITIONS), b"%d" % len(self.put)
             data = encode_batch([Message(payload)])
-            (part,) = native.ask(ProduceAck(-1, 1000, (ProducePart("t", partition, 0, False, data),))).parts
+            (part,) = native.ask(ProduceAck(-1, 0, (ProducePart("t", partition, 0, False, data),))).parts
             self.assertEqual(part.error, 0)
             self.put.append((partition, payload))
             if not number % 10:

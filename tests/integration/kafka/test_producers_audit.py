@@ -73,6 +73,8 @@ class TlsAuditTests(SynchronousTestCase):
                 brokers.append(BrokerProcess(f"{folder}/{number}", options, native, zookeeper=tree.hosts))
                 self.addCleanup(brokers[-1].kill)
                 brokers[-1].start()
+            # Else the first one may make the topic for itself alone.
+            until(lambda: all(len(KafkaClients(port).brokers()) == 2 for port in ports))
             tls = ("--broker", f"tls:{brokers[0].address}:trustRoots={folder}/trusted")
             logd("topics", "create", "t", "--partitions", "2", *tls)
             clients = KafkaClients(ports[0])

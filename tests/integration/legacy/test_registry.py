@@ -15,7 +15,7 @@ from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
-from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
+from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer, until_all_known
 
 _LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 _NODE = "/kafka07"
@@ -38,6 +38,7 @@ class LegacyRegistryTests(SynchronousTestCase):
             broker = BrokerProcess(f"{folder}/{number}", (*options, *listen), zookeeper=tree.hosts)
             self.addCleanup(broker.kill)
             self.brokers.append(broker.start())
+        until_all_known(*(each.port for each in self.brokers))
         self.zookeeper = KazooClient(f"{tree.hosts}{_NODE}")
         self.zookeeper.start()
         self.addCleanup(self.zookeeper.stop)
@@ -66,8 +67,9 @@ class LegacyRegistryTests(SynchronousTestCase):
                     sent.add(payload)
                     peer.begin(Produce("clicks", partition, MessageSet([Message(payload.encode())]).encode()))
                     deadline = time.monotonic() + PATIENCE
-                    while peer.ask(Offsets("clicks", partition, -1, 1)).offsets == (0,):
+                    while peer.ask(Offsets("clicks", partition, -1, 1)).offsets in ((), (0,)):
                         self.assertLess(time.monotonic(), deadline)
+                        time.sleep(POLL_SECONDS)
                     found = peer.ask(Fetch("clicks", partition, 0, 1000)).message_set
                     self.assertIn(payload.encode(), bytes(found))
         consume = ["consume", "clicks", "--from", "earliest", "--max", "4", "--broker", self.brokers[1].address]

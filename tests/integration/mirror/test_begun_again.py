@@ -7,10 +7,12 @@ from random import random
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
-from logd.mirror.cluster_search import ClusterAddress, try_cluster
+from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.cluster_search import ClusterAddress, find_cluster
 from logd.mirror.mirror import Mirror
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import TopicChoice
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.mirror.processes import CLOCK, MirrorTestCase
 
 #: Of a mirror that looks and tries again often.
@@ -26,10 +28,7 @@ class BegunAgainTests(MirrorTestCase):
 
     async def mirror_here(self) -> Mirror:
         """Start a mirror in this process."""
-        access = [
-            await try_cluster(CLOCK, ClusterAddress(cluster.coordination), True)
-            for cluster in (self.source, self.target)
-        ]
+        access = [await self._access(self.source), await self._access(self.target)]
         mirror = Mirror(CLOCK, SETTINGS, *access, random=random)
         running = Deferred.fromCoroutine(mirror.run())
         running.addErrback(lambda failure: failure.trap(CancelledError) and None)
@@ -37,11 +36,15 @@ class BegunAgainTests(MirrorTestCase):
         async def end() -> None:
             running.cancel()
             await mirror.stop()
-            for each in access:
-                await each.close()
 
         self.addCleanup(lambda: Deferred.fromCoroutine(end()))
         return mirror
+
+    async def _access(self, cluster: BrokerProcess) -> ClusterAccess:
+        """Return access to a cluster, once its broker is registered: later than it accepts connections."""
+        access = await find_cluster(CLOCK, ClusterAddress(cluster.coordination), "", True)
+        self.addCleanup(lambda: Deferred.fromCoroutine(access.close()))
+        return access
 
     async def until_read(self, *mirrors: Mirror) -> None:
         """Wait until each mirror has its share of the partitions, and waits for messages."""

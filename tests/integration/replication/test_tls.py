@@ -98,7 +98,8 @@ class EncryptedTests(ClusterTestCase):
         self.assertEqual((len(contents), b"hello" in contents.pop()), (1, True))
         stranger = await deferToThread(self.broker, 3, "wrong")
         self.brokers.append(stranger)
-        await self.until_known(self.brokers[0])
+        for broker in self.brokers:
+            await self.until_known(broker)
         await admin.reassign("t", {0: (1, 2, 3)})
         await self.until(lambda: "cannot be followed now" in Path(stranger.log).read_text())
         self.assertEqual(sorted((await admin.describe("t")).partitions[0].in_sync), [1, 2])

@@ -1,10 +1,12 @@
-"""Tests of logd.log.disk.open_files, the files that readers share."""
+"""Tests of logd.log.disk.open_files, the files that readers share, and of logd.log.open_writers."""
 
 from __future__ import annotations
 
+from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.disk.open_files import OpenFiles
+from logd.log.open_writers import OpenWriters
 from logd.testing.memory.files import MemoryFiles
 
 
@@ -32,3 +34,33 @@ class OpenFilesTests(SynchronousTestCase):
         cache.forget("/b")
         cache.close()
         self.assertEqual(files.open_handles, 0)
+
+
+@define(eq=False)
+class Writer:
+    """A stand-in for a log: open for appending, and idle or not."""
+
+    idle: bool = False
+    closed: int = 0
+
+    def close_idle(self) -> bool:
+        """See open_writers.Closable."""
+        self.closed += self.idle
+        return self.idle
+
+
+class OpenWritersTests(SynchronousTestCase):
+    """Last segments that are open for appending."""
+
+    def test_the_one_just_opened_is_not_closed(self) -> None:
+        """It was open before: its log has begun another segment."""
+        writers = OpenWriters(1)
+        rolled, other = Writer(), Writer()
+        for each in (other, rolled):
+            writers.opened(each)  # more than the limit, as both are busy
+        rolled.idle = True
+        writers.opened(rolled)
+        self.assertEqual((rolled.closed, len(writers)), (0, 2))
+        other.idle = True
+        writers.opened(rolled)
+        self.assertEqual((rolled.closed, other.closed, len(writers)), (0, 1, 1))

@@ -57,6 +57,16 @@ class FindTests(SynchronousTestCase):
         with self.assertRaises(SequenceTooOld):
             self.states.find(batch(10))
 
+    def test_a_new_epoch_that_is_refused_behind_a_batch_of_the_former_one(self) -> None:
+        """Both came in one read, and the disk was full in between: what is stored is found, and the former goes on."""
+        self.states.begin(batch(70), 1)
+        self.states.begin(batch(0, epoch=1), 1)
+        self.states.appended(batch(70), 800)
+        self.states.not_appended(batch(0, epoch=1))
+        self.assertEqual(self.states.find(batch(70)), 800)
+        self.assertIsNone(self.states.find(batch(80)))
+        self.assertIsNone(self.states.find(batch(0, epoch=1)))
+
     def test_where_heads_were_not_read_a_producer_has_to_ask_again(self) -> None:
         """Unless it was heard of behind that, or sends what is known to be stored, or is new."""
         self.states.missed(710, 800, 5)

@@ -204,6 +204,26 @@ class PartitionsTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual(rig.log("t-0").visible_end, 20)
 
+    def test_a_topic_made_again_shows_nothing_of_the_former(self) -> None:
+        """Its first segment has the name of the former one, which a reader had left open."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        secret = plain(b"all secrets")
+        self.assertEqual(rig.content(rig.filled(secret, secret)), secret * 2)
+        rig.store.delete("t", lambda error: None)
+        self.assertEqual(rig.files.open_handles, 1)  # the lock; a deleted file that is open keeps its room
+        rig.threads.settle()
+        self.assertEqual(rig.content(rig.filled(ENTRY, ENTRY)), ENTRY * 2)
+
+    def test_a_replica_that_begins_again_shows_its_new_files(self) -> None:
+        """It begins where one of its former segments did."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(*[plain(b"is no longer")] * 3)
+        rig.content(log)
+        done: list[BaseException | None] = []
+        rig.store.restart(log, log.segments()[1][0], done.append)
+        rig.threads.settle()
+        self.assertEqual((done, rig.content(rig.filled(ENTRY, ENTRY))), ([None], ENTRY * 2))
+
     def test_upkeep_never_reaches_a_new_partition(self) -> None:
         """The upkeep was begun for the deleted partition of the same name."""
         rig = Rig()

@@ -155,6 +155,18 @@ class RecordDeletionTests(SynchronousTestCase):
         self.assertEqual([each.answers for each in asked], [[None]] * 4)
         self.assertEqual((self.log.start, read_checkpoint(self.rig.files, FOLDER)), (140, Checkpoint(140, 160)))
 
+    def test_a_segment_that_was_just_rolled(self) -> None:
+        """Its file goes while the next sync is under way, which does not need it."""
+        self.log.append([ENTRY], 1, -1)
+        self.log.append([ENTRY], 1, -1)  # begins a segment during the sync of the last one
+        self.rig.threads.work()
+        self.rig.threads.deliver()
+        asked = Asked(self.rig, self.log, self.log.visible_end)
+        self.rig.threads.work(1)  # the upkeep; the sync of the new segment is slower
+        self.assertEqual(self.segments(), [180])
+        self.rig.threads.settle()
+        self.assertEqual((asked.answers, self.log.offline, self.log.visible_end), ([None], None, 200))
+
     def test_a_topic_that_is_deleted_meanwhile(self) -> None:
         """The deletion of records ends with an error, whether it is looked for, or written, or waits for its turn."""
         for works in range(3):

@@ -201,6 +201,22 @@ class RefusedTests(TruncationTestCase):
         self.assertEqual(outcomes, [None])
         self.assertEqual((self.log.end, self.log.visible_end), (80, 80))
 
+    def test_deleted_records_stay_deleted_where_the_log_ends_before_the_first_message(self) -> None:
+        """The checkpoint has to be one that the next start can read: else the log would begin with its first file."""
+        self.log.visible_limit = self.log.visible_end = 100
+        outcomes: list[BaseException | None] = []
+        self.rig.store.delete_before(self.log, 99, outcomes.append)
+        self.rig.threads.settle()
+        self.assertEqual((self.log.start, self.log.first), (80, 99))
+        self.rig.store.truncate(self.log, 80, 0, outcomes.append, given_up=True)
+        self.rig.threads.settle()
+        self.assertEqual(outcomes, [None, None])
+        for _ in range(2):
+            self.assertEqual((self.log.start, self.log.first, self.log.end), (80, 80, 80))
+            self.rig.kill(power_lost=True)
+            self.rig.open()
+        self.assertEqual(self.rig.reports, [])
+
     def test_a_stored_end_stays(self) -> None:
         """The next start would take the log for a lost one."""
         error = self.refused(80, stored_end=81)

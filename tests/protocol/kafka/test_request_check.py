@@ -11,7 +11,7 @@ from logd.errors import ProtocolViolation
 from logd.protocol.kafka import fetch, produce
 from logd.protocol.kafka.apis import API_VERSIONS, APIS, MOST_ITEMS, UNCOUNTED_BYTES
 from logd.protocol.kafka.request_check import check_item_count
-from tests.broker.kafka.random_requests import RequestWriter
+from tests.broker.kafka.every_request.random_requests import RequestWriter
 
 #: The requests that kafka-python does not read.
 _READ_HERE = (produce.API_KEY, fetch.API_KEY, API_VERSIONS)

@@ -66,9 +66,10 @@ class RoundTripTests(BatchTestCase):
         self.assertEqual(self.loops.encode_payload_records(many), self.loops.encode_records(messages))
         self.assertEqual(self.loops.encode_payloads(many), self.loops.encode_set(messages))
         head = encode_request(Produce("topic", 1, b""))[0][4:-4]
-        frames = [encode_request(Produce("topic", 1, self.loops.encode_set([each]))) for each in messages]
+        few = 200  # the request of each is made in Python
+        frames = [encode_request(Produce("topic", 1, self.loops.encode_set([each]))) for each in messages[:few]]
         self.assertEqual(
-            self.loops.encode_payload_frames(head, many), b"".join(piece for each in frames for piece in each)
+            self.loops.encode_payload_frames(head, many[:few]), b"".join(piece for each in frames for piece in each)
         )
 
     @settings(properties, max_examples=200)

@@ -39,6 +39,7 @@ class KafkaClientQuotas:
 
     def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._tree = broker.kafka_groups.get().coordination
+        self._turns = broker.turns
         self._log = broker.administration_log
         self._rights = rights
 
@@ -72,8 +73,10 @@ class KafkaClientQuotas:
     async def alter_client_quotas(self, request: Any) -> Any:
         """Set and remove byte rates of users."""
         kind = ALTER_CLIENT_QUOTAS.response_class.EntryData
-        results = []
+        results, turns = [], self._turns()
         for number, entry in enumerate(request.entries):
+            if turns.over:
+                await turns.rest()
             name = ", ".join(f"{each.entity_type} {each.entity_name or 'by default'}" for each in entry.entity)
             work = self._alter(entry, bool(request.validate_only), number)
             outcome = await outcome_of(work, self._log, self._rights.requester, "change quota", name)

@@ -22,6 +22,7 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
+from logd.checkedjson import excerpt
 from logd.coord.errors import CoordinationError
 from logd.deferreds.sleeping import sleep
 from logd.errors import CoordinationUnavailable, LogdError
@@ -152,7 +153,7 @@ class KafkaElections:
         """Return the leader epoch behind an election. Raises Refused if none is needed, or possible."""
         operations, entry = self._broker.operations, self._broker.topics.get(topic)
         if entry is None or number not in entry.partitions:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {topic!r}")
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {excerpt(topic)}")
         if not entry.replicated:
             raise _single(topic, number, entry, live, unclean)
         state = operations.state(topic, number)

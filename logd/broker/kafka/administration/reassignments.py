@@ -16,7 +16,9 @@ from logd.broker.kafka.error_codes import (
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
+from logd.checkedjson import excerpt
 from logd.coord.errors import CoordinationError
+from logd.deferreds.fair_turns import FairTurns
 from logd.errors import CoordinationUnavailable, LogdError
 from logd.plurals import counted
 from logd.protocol.kafka.apis import APIS
@@ -37,17 +39,19 @@ class KafkaReassignments:
         """Ask for other replicas of partitions, or cancel what was asked for; answers before the controller begins."""
         kind = ALTER_PARTITION_REASSIGNMENTS.response_class
         part_kind = kind.ReassignableTopicResponse.ReassignablePartitionResponse
-        refusal = self._refusal()
+        refusal, turns = self._refusal(), self._broker.turns()
         responses = []
         for topic in request.topics:
             if refusal is None:
-                outcomes = await self._alter(topic, bool(request.allow_replication_factor_change))
+                outcomes = await self._alter(topic, bool(request.allow_replication_factor_change), turns)
             else:
                 outcomes = [ChangeOutcome(code_of(refusal), str(refusal))] * len(topic.partitions)
-            parts = [
-                part_kind(partition_index=part.partition_index, error_code=outcome.code, error_message=outcome.text)
-                for part, outcome in zip(topic.partitions, outcomes, strict=True)
-            ]
+            parts = []
+            for part, outcome in zip(topic.partitions, outcomes, strict=True):
+                if turns.over:
+                    await turns.rest()
+                fields = {"error_code": outcome.code, "error_message": outcome.text}
+                parts.append(part_kind(partition_index=part.partition_index, **fields))
             responses.append(kind.ReassignableTopicResponse(name=topic.name, partitions=parts))
         return ALTER_PARTITION_REASSIGNMENTS.response(
             throttle_time_ms=0,
@@ -66,16 +70,18 @@ class KafkaReassignments:
             return error
         return None
 
-    async def _alter(self, topic: Any, may_change_factor: bool) -> list[ChangeOutcome]:
+    async def _alter(self, topic: Any, may_change_factor: bool, turns: FairTurns) -> list[ChangeOutcome]:
         """Ask for other replicas of the partitions of a topic that can have them; return all their outcomes."""
         entry = self._broker.topics.get(topic.name)
         seen: set[int] = set()
         outcomes, changes = [ChangeOutcome()] * len(topic.partitions), {}
         for place, part in enumerate(topic.partitions):
+            if turns.over:
+                await turns.rest()
             number, replicas = part.partition_index, part.replicas
             try:
                 if number in seen:
-                    raise Refused(INVALID_REQUEST, f"partition {number} of {topic.name!r} is named twice")
+                    raise Refused(INVALID_REQUEST, f"partition {number} of {excerpt(topic.name)} is named twice")
                 seen.add(number)
                 self._check(topic.name, entry, number, replicas, may_change_factor)
                 changes[number] = None if replicas is None else tuple(replicas)
@@ -111,7 +117,7 @@ class KafkaReassignments:
     ) -> None:
         """Raise Refused unless a partition can have these replicas. Those that it has already need not be live."""
         if entry is None or number not in entry.partitions:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {topic!r}")
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {number} of a topic {excerpt(topic)}")
         if replicas is None:
             return
         now = entry.partitions[number]

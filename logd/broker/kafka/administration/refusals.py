@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.converters import optional
 from twisted.logger import Logger
 
 from logd.broker.kafka.error_codes import (
@@ -26,6 +27,7 @@ from logd.errors import (
     TopicCreationDisabled,
     WireError,
 )
+from logd.protocol.requests.fields import shorten_text
 
 _log = Logger()
 
@@ -49,10 +51,14 @@ class Refused(Exception):
 
 @frozen
 class ChangeOutcome:
-    """The outcome of one part of a request."""
+    """The outcome of one part of a request.
+
+    Its text may have names from the request. It is cut, as a response has no room for any length, and may have
+    thousands of texts about one name.
+    """
 
     code: int = 0
-    text: str | None = None
+    text: str | None = field(default=None, converter=optional(shorten_text))
 
 
 def code_of(error: Exception) -> int:

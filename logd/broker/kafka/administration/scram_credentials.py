@@ -42,6 +42,7 @@ class KafkaScramCredentials:
     def __init__(self, broker: BrokerCore, rights: Rights) -> None:
         self._tree = broker.kafka_groups.get().coordination
         self._authentication = broker.authentication
+        self._turns = broker.turns
         self._log = broker.administration_log
         self._rights = rights
 
@@ -89,8 +90,10 @@ class KafkaScramCredentials:
         deleted: dict[str, list[int]] = {name: [] for name in added}
         for each in request.deletions:
             deleted.setdefault(each.name, []).append(each.mechanism)
-        results = []
+        results, turns = [], self._turns()
         for number, (name, mechanisms) in enumerate(sorted(deleted.items())):
+            if turns.over:
+                await turns.rest()
             work = self._alter(name, name in added, mechanisms, number)
             outcome = await outcome_of(work, self._log, self._rights.requester, "change user", name)
             results.append(kind(user=name, error_code=outcome.code, error_message=outcome.text))

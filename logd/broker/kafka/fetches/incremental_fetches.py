@@ -9,7 +9,7 @@ The session ends with its connection: a client that connects again is told so, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from attrs import define, field
@@ -81,8 +81,11 @@ class IncrementalFetches:
     _untold: set[int] = field(factory=set, init=False)
     _lost: bool = field(default=False, init=False)
 
-    async def begin(self, parts: tuple[KafkaFetchPart, ...], turns: FairTurns) -> int:
-        """Begin a session with the parts of a request that is answered; return its id, or 0 if there is to be none."""
+    async def begin(self, parts: tuple[KafkaFetchPart, ...], failed: Iterable[Partition], turns: FairTurns) -> int:
+        """Begin a session with the parts of a request that is answered; return its id, or 0 if there is to be none.
+
+        ``failed``: the partitions that are answered with an error.
+        """
         self.end()
         if len(parts) < LEAST_PARTS:
             return 0
@@ -92,7 +95,8 @@ class IncrementalFetches:
             self.end()
         if not self._asked:
             return 0
-        self._untold.clear()  # the answer tells the ends of all
+        # The answer tells the ends of all others.
+        self._untold = {number for key in failed if (number := self._numbers.get(key)) is not None}
         broker = self._broker
         logs = ConsumedLogs(broker.store, broker.topics, broker.counters.latencies.delivered)
         self._session = FetchSession(logs, broker.clock, broker.threads, broker.large_fetches, self._rights)

@@ -84,7 +84,8 @@ class PartAnswer:
     #: True if there was no room for the messages that there are.
     starved: bool = field(default=False, init=False)
     _range: FileRange | None = field(default=None, init=False)
-    _log: PartitionLog | None = field(default=None, init=False)
+    #: The log that was read, once there is something of it.
+    log: PartitionLog | None = field(default=None, init=False)
     _entries: FetchedEntries | None = field(default=None, init=False)
     _walk: RangeWalk | None = field(default=None, init=False)
     #: Bytes that are reserved for what is made.
@@ -129,7 +130,7 @@ class PartAnswer:
             self._again = first
         elif self._code or self._range is None:
             return Next.NOTHING
-        self._log = self._store.log(*self.key)
+        self.log = self._store.log(*self.key)
         self._reserved = self._work.memory.reserve()
         bounds = AnswerBounds(
             room=min(max(asked.max_bytes, 1), limits.room),
@@ -180,8 +181,8 @@ class PartAnswer:
             if entries.position <= entries.next_position:  # else a gap or damage is there, which is looked for
                 self.next = entries.next_position, entries.position
             for position, reason in entries.left_out:
-                if self._work.left_out.note(*self.key, position, reason) and self._log is not None:
-                    self._work.suspect(self._log, position)
+                if self._work.left_out.note(*self.key, position, reason) and self.log is not None:
+                    self._work.suspect(self.log, position)
         if pieces:
             limits.sent = True
             limits.room -= sum(map(size_of, pieces))
@@ -261,7 +262,7 @@ class PartAnswer:
 
     def _may_pass(self, position: int) -> bool:
         if not self._passes:
-            if self._log is not None and self._work.may_heal(self._log, position):
+            if self.log is not None and self._work.may_heal(self.log, position):
                 self._code = KAFKA_STORAGE_ERROR
                 return False
             self._passes = True
@@ -278,7 +279,7 @@ class PartAnswer:
 
     def _reopen(self) -> bool:
         """Open a longer range, or one from another position, if that is needed; return whether it was."""
-        walk, entries, log = self._walk, self._entries, self._log
+        walk, entries, log = self._walk, self._entries, self.log
         assert entries is not None
         position, count = self._again, READ_BYTES
         if position < 0:
@@ -307,7 +308,7 @@ class PartAnswer:
 
     def _pass_damage(self) -> bool:
         """On a thread: pass the damaged entry; return whether the walk goes on in this range."""
-        walk, entries, log = self._walk, self._entries, self._log
+        walk, entries, log = self._walk, self._entries, self.log
         assert walk is not None and entries is not None and log is not None
         position = entries.damaged_at
         if position == self._found.first_position:
@@ -323,7 +324,7 @@ class PartAnswer:
 
     def _behind(self, position: int) -> int:
         """Return where the log goes on behind the damaged entry at ``position``. Blocks."""
-        log, entries = self._log, self._entries
+        log, entries = self.log, self._entries
         assert log is not None and entries is not None
         vouched = next_boundary(log.snapshot(log.visible_end), position)
         behind = vouched

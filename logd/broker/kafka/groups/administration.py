@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from twisted.internet.defer import CancelledError
+
 from logd.broker.kafka.error_codes import GROUP_ID_NOT_FOUND, INCONSISTENT_GROUP_PROTOCOL, NON_EMPTY_GROUP
 from logd.broker.kafka.groups.group import KafkaGroup
 from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
@@ -46,6 +48,11 @@ class GroupAdministration:
         self._log = broker.administration_log
         self._rights = rights
         self._addresses = addresses
+        self._lost = False
+
+    def lost(self) -> None:
+        """Describe no more groups: the connection is lost."""
+        self._lost = True
 
     async def describe(self, request: Any) -> Any:
         """Describe groups: their state, and their members with subscriptions and assignments.
@@ -57,6 +64,8 @@ class GroupAdministration:
         with_operations = bool(request.include_authorized_operations)
 
         async def describe(name: str) -> None:
+            if self._lost:
+                raise CancelledError
             found[name] = row = await self._describe(name, turns)
             if with_operations and not row.error_code:
                 row.authorized_operations = self._rights.operations(name)

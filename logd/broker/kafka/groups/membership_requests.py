@@ -23,6 +23,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.checkedjson import excerpt
 from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.large_responses import KafkaJoined
+from logd.protocol.requests.fields import shorten_text
 from logd.security.access_rules import Operation
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = (APIS[number] for number in range(10, 15))
@@ -59,6 +60,7 @@ class MembershipRequests:
         self._addresses = addresses
         #: Calls that tell groups of the loss of this connection, on which requests wait.
         self._waiting: dict[Callable[[], None], None] = {}
+        self._lost = False
         #: True once the log says that this client wants transactions: it may ask again as often as it likes.
         self._wants_transactions = False
 
@@ -95,7 +97,7 @@ class MembershipRequests:
                     error, node = COORDINATOR_NOT_AVAILABLE, -1
                     text = f"broker {found} coordinates the group, and has no listener for this client"
             except GroupRefused as refused:
-                error, text = refused.code, str(refused)
+                error, text = refused.code, shorten_text(str(refused))
         return FIND_COORDINATOR.response(
             throttle_time_ms=0, error_code=error, error_message=text, node_id=node, host=host, port=port
         )
@@ -192,12 +194,15 @@ class MembershipRequests:
 
     def lost(self) -> None:
         """Stop waiting on behalf of the lost connection."""
+        self._lost = True
         for forget in tuple(self._waiting):
             forget()
 
     @contextmanager
     def _waits(self, forget: Callable[[], None]) -> Iterator[None]:
         self._waiting[forget] = None
+        if self._lost:  # while the group was claimed, or looked for
+            forget()
         try:
             yield
         finally:

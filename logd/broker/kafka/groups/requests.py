@@ -26,7 +26,7 @@ class KafkaGroupRequests:
         allowed = GroupRights(rights)
         self._membership = members = MembershipRequests(broker, self._caller, addresses, allowed)
         offsets = OffsetRequests(broker, allowed)
-        groups = GroupAdministration(broker, addresses, allowed)
+        self._administration = groups = GroupAdministration(broker, addresses, allowed)
         named: dict[int, Callable[[Any], Coroutine[Any, Any, Any]]] = {
             8: offsets.commit,
             9: offsets.fetch,
@@ -50,5 +50,6 @@ class KafkaGroupRequests:
         self._caller.client_id = client_id
 
     def lost(self) -> None:
-        """Stop waiting on behalf of the lost connection."""
+        """Stop waiting on behalf of the lost connection, and look for nothing more."""
         self._membership.lost()
+        self._administration.lost()

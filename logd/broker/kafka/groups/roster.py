@@ -13,6 +13,9 @@ from logd.interfaces import Clock, Timer
 
 #: The most assignors that one member may know: those of all are compared for each generation. Clients name a few.
 _MOST_PROTOCOLS = 100
+#: Seconds of the shortest rebalance timeout: with none at all no member could ask for its assignment in time, and a
+#: group whose members do not join would look for them in each turn of the reactor.
+_LEAST_REBALANCE = 1.0
 #: Bytes that an id takes beside its letters until its member joins.
 _GIVEN_BYTES = 1000
 
@@ -75,8 +78,8 @@ class Roster:
 
     @property
     def rebalance_timeout(self) -> float:
-        """The longest of all members' rebalance timeouts, in seconds."""
-        return max((member.asked.rebalance_timeout for member in self.members.values()), default=0.0)
+        """The longest of all members' rebalance timeouts, in seconds; no shorter than a client can keep."""
+        return max([_LEAST_REBALANCE, *[member.asked.rebalance_timeout for member in self.members.values()]])
 
     def check(self, member_id: str, instance_id: str | None) -> int:
         """Return the error of a request in the name of a member, 0 for none."""

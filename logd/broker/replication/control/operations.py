@@ -120,9 +120,12 @@ class ReplicaOperations:
     async def pending_of(self, topic: str, entry: TopicEntry) -> dict[int, tuple[int, ...]]:
         """Return the replicas to which partitions of a topic are being reassigned, and that are not in sync yet."""
         under_way = await self._under_way(topic, entry)
+        return {} if under_way is None else self._pending(topic, entry, under_way)
+
+    def _pending(self, topic: str, entry: TopicEntry, asked: Reassignment) -> dict[int, tuple[int, ...]]:
         return {
             number: wanted
-            for number, wanted in ({} if under_way is None else under_way.partitions).items()
+            for number, wanted in asked.partitions.items()
             if number in entry.partitions and not self._is_done(topic, entry, number, wanted)
         }
 
@@ -174,14 +177,18 @@ class ReplicaOperations:
             raise InvalidRequest(f"broker {dead[0]} is not live; live are {', '.join(map(str, sorted(live)))}")
 
     async def reassign(self, topic: str, entry: TopicEntry, moved: Iterable[MovedPartition], rate: int) -> None:
-        """Ask for other replicas, in place of what was asked for before. Raises InvalidRequest."""
+        """Ask for other replicas of some partitions; what was asked for others stands. Raises InvalidRequest."""
         self._check_size(entry)
-        former = await self._under_way(topic, entry)
-        before = {} if former is None else former.before
         wanted = {each.partition: each.wanted for each in moved}
-        origins = {each.partition: before.get(each.partition, each.replicas) for each in moved}
-        if wanted:
-            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, wanted, rate, origins))
+        if not wanted:
+            return
+        former = await self._under_way(topic, entry) or Reassignment(entry.uuid)
+        origins = {each.partition: former.before.get(each.partition, each.replicas) for each in moved}
+        pending = self._pending(topic, entry, former)
+        left = {number: replicas for number, replicas in pending.items() if number not in wanted}
+        origins |= {number: former.before[number] for number in left if number in former.before}
+        rate = rate or (former.rate if left else 0)
+        await request_reassignment(self._tree, topic, Reassignment(entry.uuid, {**left, **wanted}, rate, origins))
 
     def _check_size(self, entry: TopicEntry) -> None:
         if not entry.replicated and len(entry.partitions) > MOST_STATES:
@@ -228,8 +235,7 @@ class ReplicaOperations:
             return []
         back = {
             number: under_way.before.get(number, entry.partitions[number])
-            for number, wanted in under_way.partitions.items()
-            if number in entry.partitions and not self._is_done(topic, entry, number, wanted)
+            for number in self._pending(topic, entry, under_way)
         }
         returning = {each.partition: each.wanted for each in _moved(entry, back)}
         if returning:
@@ -306,11 +312,9 @@ class ReplicaOperations:
             entry = self._topics.get(topic)
             if entry is None or entry.uuid != asked.uuid:
                 continue
-            for number, wanted in sorted(asked.partitions.items()):
-                if number in entry.partitions and not self._is_done(topic, entry, number, wanted):
-                    now = entry.partitions[number]
-                    pending = PendingReplicas(now, wanted, asked.before.get(number, now))
-                    found.setdefault(topic, {})[number] = pending
+            for number, wanted in sorted(self._pending(topic, entry, asked).items()):
+                now = entry.partitions[number]
+                found.setdefault(topic, {})[number] = PendingReplicas(now, wanted, asked.before.get(number, now))
         return found
 
     async def survey(self, topic: str) -> dict[int, Iterable[DescribedReplica]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -73,12 +74,13 @@ class OperatorWork:
     draining: frozenset[int] = field(default=frozenset(), init=False)
     #: The last problem with each request, as logged.
     _problems: dict[str, str] = field(factory=dict, init=False)
-    #: Partitions that have got new replicas in this look, or wait for them.
-    _under_way: int = field(default=0, init=False)
+    #: Partitions that have got new replicas in this look, or wait for them; False: those that wait for a dead broker,
+    #: perhaps for days, and keep no others waiting.
+    _under_way: Counter[bool] = field(factory=Counter, init=False)
 
     async def look(self, epoch: ControllerEpoch, present: frozenset[str]) -> None:
         """Carry out what can be; ``present`` are the nodes below /brokers."""
-        self._under_way = 0
+        self._under_way.clear()
         for parent, work in ((paths.ELECTIONS, self._elect), (paths.REASSIGNMENTS, self._reassign)):
             if parent.rpartition("/")[2] not in present:
                 continue
@@ -109,6 +111,9 @@ class OperatorWork:
             return
         changes: list[Operation] = []
         numbers = asked.partitions if asked.uuid == entry.uuid else ()
+        for number in numbers:
+            if number in entry.partitions and not self._states.is_read(topic, number):
+                raise ValueError(f"the state of {topic}-{number} was not read yet")
         chosen = await self._most_complete(topic, entry, numbers, asked.leaders) if asked.unclean else {}
         elected = []
         for number in numbers:
@@ -260,12 +265,12 @@ class OperatorWork:
             if len(steps) >= ADDED_AT_ONCE:
                 break
             known, replicas = self._states.get(topic, number), entry.partitions[number]
-            adds = not set(wanted) <= set(replicas)
-            if known is None or known.uuid != entry.uuid or (adds and self._under_way >= ADDED_AT_ONCE):
+            adds, are_live = not set(wanted) <= set(replicas), set(wanted) <= set(live)
+            if known is None or known.uuid != entry.uuid or (adds and self._under_way[are_live] >= ADDED_AT_ONCE):
                 continue
             step = None if replicas == wanted else reassigned(known.state, replicas, wanted, live)
             if step is None or adds:
-                self._under_way += 1
+                self._under_way[are_live] += 1
             if step is None:
                 continue
             new_replicas, state = step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError
 
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.coord.registries.partition_states import KnownState
@@ -64,7 +65,7 @@ class OtherReplica:
             )
         except Exception as error:
             self.close()
-            if isinstance(error, LogdError):
+            if isinstance(error, LogdError | CancelledError):
                 raise
             raise UnknownError(f"broker {self.broker} does not answer: {error!r}") from error
         return response

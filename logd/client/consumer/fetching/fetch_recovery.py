@@ -202,15 +202,18 @@ class FetchRecovery:
         try:
             damage = fetch.damage
             if damage is not None:
-                found = damage.end
-                if found < 0:
+                found: int | None = damage.end
+                if damage.end < 0:
                     found = await next_boundary(self._cluster, fetch.topic, fetch.partition, damage.position)
-                if self._dead_letters is not None and fetch.generation == generation:
+                if found is None:
+                    if fetch.generation == generation:
+                        fetch.seek(fetch.position)  # the answer to this fetch says what has become of the log
+                elif self._dead_letters is not None and fetch.generation == generation:
                     data = fetch.damaged_bytes(min(found - damage.position, MOST_RANGE_BYTES))
                     await self._dead_letters.add_range(
                         fetch.topic, fetch.partition, damage.position, found, data, damage.reason
                     )
-                if fetch.generation == generation:
+                if found is not None and fetch.generation == generation:
                     fetch.found(found)
                     entry.arrived((fetch,))
             elif fetch.start is not None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from twisted.internet import defer
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.client.cluster.cluster import Cluster
@@ -17,6 +14,7 @@ from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.group_stream_state import GroupStreamState
+from logd.client.consumer.group.listeners import GroupListeners, Listener
 from logd.client.consumer.group.preparation import GroupPreparation
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.settings import ConsumerSettings
@@ -30,12 +28,9 @@ from logd.coord.registries.brokers import watch_brokers
 from logd.coord.registries.consumers import PatternStreams, Subscription, check_streams, pattern_text
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, LogdError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
-
-#: Called with the partitions that came or went. A Deferred that ``on_revoked`` returns is waited for.
-Listener = Callable[[Sequence[TopicPartition]], Any]
 
 
 @implementer(IGroupReader)
@@ -68,15 +63,15 @@ class Group:
         self._fetcher = fetcher
         self._settings = settings
         self._explicit = group_settings.commit == "handled"
-        self._revoke_timeout = group_settings.revoke_timeout
         self._start = start
-        self._on_assigned = on_assigned
-        self._on_revoked = on_revoked
+        self._listeners = GroupListeners(name, cluster.clock, on_assigned, on_revoked, group_settings.revoke_timeout)
         self._by_topic: dict[str, list[GroupStreamState]] = {}
         self._by_pattern: list[tuple[PatternStreams, list[GroupStreamState]]] = []
         #: Streams that were closed or dropped, until their handled positions are committed.
         self._ended_streams: list[GroupStreamState] = []
         self._closing = False
+        #: Happens at the end of the close, which goes on without its callers.
+        self._ended = OneTimeEvent()
         self._given: tuple[TopicPartition, ...] = ()
         #: The number of times that partitions were given: work begun for an earlier time is void.
         self._starts = 0
@@ -169,10 +164,12 @@ class Group:
 
     def close(self) -> Deferred[None]:
         """Stop, commit, give partitions back and sign off; fires when done. Never fails."""
-        self._closing = True
-        if self._brokers is not None:
-            self._brokers.stop()
-        return self._membership.leave().addCallback(lambda _: self._end())
+        if not self._closing:
+            self._closing = True
+            if self._brokers is not None:
+                self._brokers.stop()
+            self._membership.leave().addCallback(lambda _: self._end())
+        return self._ended.wait()
 
     # IGroupReader: called by the membership.
 
@@ -181,12 +178,7 @@ class Group:
         for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
-        if given and self._on_revoked is not None:
-            told = maybeDeferred(self._on_revoked, given)
-            if not told.called:
-                with_timeout(self._clock, self._revoke_timeout, told)
-            return told.addCallbacks(lambda _: None, self._listener_failed)
-        return None
+        return self._listeners.revoke(given)
 
     def handled(self) -> Mapping[TopicPartition, int]:
         """Return the handled positions; see IGroupReader."""
@@ -222,7 +214,7 @@ class Group:
             stream.begin(given)
         for stream, fetch in late:
             self._background.start(self._begin_late(stream, fetch))
-        self._tell(self._on_assigned, self._given)
+        self._listeners.assigned(self._given)
 
     def refused(self, error: LogdError) -> None:
         """Fail all streams until this consumer is a member; see IGroupReader."""
@@ -236,7 +228,7 @@ class Group:
             stream.drop(where)
         if where in self._given:
             self._given = tuple(each for each in self._given if each != where)
-            self._tell(self._on_revoked, (where,))
+            self._listeners.lost((where,))
 
     # Private.
 
@@ -304,24 +296,13 @@ class Group:
                     stream.more(fetch)
                 return
 
-    def _tell(self, listener: Listener | None, places: Sequence[TopicPartition]) -> None:
-        if listener is not None and places:
-            maybeDeferred(listener, places).addErrback(self._listener_failed)
-
-    def _listener_failed(self, failure: Failure) -> None:
-        if failure.check(defer.TimeoutError):
-            self._log.warn(
-                "on_revoked of group {group} has not ended in {seconds:g} s: messages may be delivered again",
-                group=self.name, seconds=self._revoke_timeout,
-            )  # fmt: skip
-            return
-        self._log.failure("on_assigned or on_revoked of group {group} failed", failure, group=self.name)
-
     def _broker_changed(self, _name: str) -> None:
         if self._brokers is not None:
             self._cluster.begin_at([(broker.host, broker.port) for broker in self._brokers.values.values()])
 
     def _end(self) -> None:
         self._background.stop()
+        self._listeners.close()
         for stream in self._streams():
             stream.close()
+        self._ended.happen()

@@ -159,6 +159,14 @@ class CreateTopicsTests(TopicsTestCase):
             self.assertTrue([line for line in lines if words in line], (words, lines))
         self.assertEqual([line for line in lines if "\x1b" in line], [])
 
+    def test_deletion_of_names_that_the_tree_refuses(self) -> None:
+        """There is no such topic: nothing is asked of the tree again and again on its behalf."""
+        names = ["\x01", "a\x00b", "a\ud7ffb\ue000"]
+        answer = self.ask(self.kafka(), DeleteTopicsRequest[3](topic_names=names, timeout_ms=1000))
+        self.assertEqual([each.error_code for each in answer.responses], [3] * len(names))
+        self.assertEqual(self.events.warnings("trying again until it does"), [])
+        self.assertEqual(self.timers(), [])
+
     def test_a_full_disk(self) -> None:
         """The topic is not created, and can be once there is room."""
         peer = self.kafka()

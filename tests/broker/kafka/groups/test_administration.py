@@ -8,6 +8,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetDeleteRequest
 
 from logd.broker.kafka import error_codes
+from logd.broker.kafka.groups import administration
+from logd.broker.kafka.groups.coordinator import GroupCoordinator, HeldGroup
 from logd.broker.kafka.groups.subscriptions import encode_subscription
 from logd.coord.records import Create
 from logd.protocol.kafka.apis import APIS
@@ -104,3 +106,20 @@ class DescribeGroupsTests(GroupsTestCase):
             self.assertEqual([group.error_code for group in groups], [0, 0, error_codes.INVALID_GROUP_ID])
             found = [group.authorized_operations for group in groups]
             self.assertEqual(found, [expected, expected, None])
+
+    def test_a_lost_connection(self) -> None:
+        """The tree is not asked for the rest of the groups."""
+        self.patch(administration, "_AT_ONCE", 2)
+        looked_at: list[str] = []
+        held = GroupCoordinator.held
+
+        async def noted(groups: GroupCoordinator, name: str) -> HeldGroup | None:
+            looked_at.append(name)
+            return await held(groups, name)
+
+        self.patch(GroupCoordinator, "held", noted)
+        peer = self.kafka()
+        peer.send(DescribeGroupsRequest[4](groups=[f"g{number}" for number in range(20)]))
+        peer.lose()
+        self.settle()
+        self.assertEqual(looked_at, ["g0", "g1"])

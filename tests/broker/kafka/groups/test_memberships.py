@@ -58,6 +58,17 @@ class MembershipTests(GroupsTestCase):
             self.assertEqual(client.positions(("t", 0), version=version), {("t", 0): (version, "")})
             self.assertEqual(client.leave(min(version, 3)).error_code, 0)
 
+    def test_a_connection_that_is_lost_while_the_group_is_claimed(self) -> None:
+        """Its client is no member: others would wait for it until its session timeout."""
+        client = self.client()
+        client.send_join(3)
+        self.assertEqual(self.broker.kafka_groups.get().groups, {})
+        client.peer.lose()
+        self.settle()
+        self.assertEqual(self.broker.kafka_groups.get().groups, {})
+        self.assertIsNone(self.tree_value(COORDINATOR))
+        self.assertEqual(self.timers(), [])
+
     def test_two_members_share(self) -> None:
         """The second one makes the first one join again; the leader sends the assignments of both."""
         first, second = self.member(), self.client()

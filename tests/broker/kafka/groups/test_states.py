@@ -360,6 +360,18 @@ class StaticMemberTests(GroupStateTestCase):
         self.assertEqual({each.member_id for each in first.answer.members}, {first.id, second.id})
         self.assertEqual(second.heartbeat(), 22)
 
+    def test_nobody_joins_who_waits_for_nobody(self) -> None:
+        """The group looks for members now and then, and not in each turn of the reactor until the session ends."""
+        first, second = self.players({}, {"instance_id": "s", "rebalance_timeout": 0.0})
+        first.leave()
+        soonest = min(call.getTime() for call in self.clock.getDelayedCalls())
+        self.assertGreaterEqual(soonest, self.clock.seconds() + 1.0)
+        self.clock.advance(2.0)
+        second.join()
+        self.assertEqual((second.answer.error, second.answer.generation), (0, 8))
+        second.sync({second.id: b"all"})
+        self.assertEqual(second.syncs[-1], SyncAnswer(0, b"all"))
+
     def test_it_is_removed_by_its_name(self) -> None:
         """An administrator does not know its id."""
         first, _ = self.players({}, {"instance_id": "s"})

@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from logd.broker.replication.control import operator_work
 from logd.broker.replication.control.controller import Controller
 from logd.broker.replication.control.operator_work import OperatorWork
 from logd.broker.topics.directory import TopicDirectory
@@ -353,6 +354,18 @@ class RequestTests(ControllerTestCase):
         self.assertEqual((self.entry().partitions[0], state.in_sync, state.leader), ((4, 2), (2, 4), 4))
         self.assertEqual(sorted(state.instances), [2, 4])
         self.assertEqual(self.outcome(read_reassignments(self.tree)), {})
+
+    def test_partitions_that_wait_for_a_dead_broker(self) -> None:
+        """They copy nothing, so they do not count among those that may get new replicas at a time."""
+        self.patch(operator_work, "ADDED_AT_ONCE", 1)
+        for number in (4, 5):
+            self.members[number] = self.member(number)
+        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 4), 1: (2, 5)})))
+        self.pass_time(3)
+        self.assertEqual(self.entry().partitions, {0: (1, 2, 3, 4), 1: (2, 3, 1)})
+        self.kill(4)
+        self.pass_time(SESSION + 3)
+        self.assertEqual(self.entry().partitions, {0: (1, 2, 3, 4), 1: (2, 3, 1, 5)})
 
     def test_a_reassignment_ends_where_it_is_cancelled(self) -> None:
         """Replicas that were added stay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,6 +11,7 @@ from twisted.logger import globalLogPublisher
 from logd.broker.replication.leader import LeaderRole
 from logd.cli.cluster.reassign import under_way, wait_until_done
 from logd.cli.cluster.unclean_elections import losses
+from logd.coord.registries.operator_requests import read_reassignments
 from logd.errors import InvalidRequest, LogdError, UnknownTopic
 from logd.leadership import NO_LEADER
 from logd.protocol.requests.metadata import PartitionMetadata
@@ -87,6 +89,29 @@ class ReassignmentTests(OperationsTestCase):
         self.assertEqual(self.partition("one").replicas, before)
         self.assertEqual(self.cluster.wait(self.admin.cancel_reassignment("one")).moved, ())
 
+    def test_a_replica_that_is_given_up_is_not_taken_back(self) -> None:
+        """Its leader knows the new state before the new replicas, and finds it to have everything."""
+        number = self.followers[0].settings.id
+        assert number is not None
+        others = [each for each in self.partition().replicas if each != number]
+        wanted: list[Collection[int]] = []
+        propose = LeaderRole._propose
+
+        def noted(role: LeaderRole, members: tuple[int, ...]) -> None:
+            wanted.append(members)
+            propose(role, members)
+
+        self.patch(LeaderRole, "_propose", noted)
+        for count in range(5):
+            self.send(b"message %d" % count)
+            self.cluster.wait(self.admin.reassign("t", {0: others}))
+            self.cluster.advance(5.0)
+            self.assertEqual((sorted(self.in_sync()), wanted), (others, []))
+            self.cluster.wait(self.admin.reassign("t", {0: (*others, number)}))
+            self.cluster.advance(5.0)
+            self.assertEqual((self.in_sync(), wanted), ((0, 1, 2), [(0, 1, 2)]))
+            wanted.clear()
+
     def test_a_reassignment_has_a_rate_until_it_is_done(self) -> None:
         """The leader sends no more than that to the new replicas."""
         self.cluster.wait(self.admin.create("one", 1))
@@ -140,6 +165,25 @@ class ReassignmentTests(OperationsTestCase):
         self.cluster.advance(10.0)
         self.assertEqual(sorted(self.partition("one").in_sync), [0, 1, 2])
         self.assertEqual(self.cluster.wait(self.admin.reassign("one", plan_only=True, replicas=3)).moved, ())
+
+    def test_partitions_that_are_placed_one_after_another(self) -> None:
+        """The request for the first one stands, with its rate."""
+        self.cluster.wait(self.admin.create("two", 2))
+        (target,) = {0, 1, 2}.difference(*self.replicas("two"))
+        self.cluster.brokers[target].kill()  # it is live for some seconds yet, and copies nothing
+        for number in (0, 1):
+            self.cluster.wait(self.admin.reassign("two", {number: (target,)}, rate=0 if number else 100_000))
+            self.cluster.advance(2.0)
+        tree = next(each.coordination for each in self.cluster.brokers if each.coordination is not None)
+        pending = self.cluster.wait(Deferred.fromCoroutine(read_reassignments(tree)))["two"]
+        self.assertEqual((sorted(pending.partitions), pending.rate), ([0, 1], 100_000))
+        self.cluster.brokers[target].start()
+        self.cluster.advance(15.0)
+        self.assertEqual(self.replicas("two"), [(target,), (target,)])
+
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        """Return the brokers that store each partition."""
+        return [each.replicas for each in self.cluster.wait(self.admin.describe(topic)).partitions]
 
     def test_what_cannot_be_is_refused(self) -> None:
         """With the reason; nothing is asked of the controller."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import globalLogPublisher
 
 from logd.broker.replication import leader
+from logd.broker.replication.epoch_cache import EpochCache
+from logd.leadership import NO_LEADER
+from logd.log.epochs.history import EpochHistory
+from logd.log.partition import PartitionLog
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_hand_over import SlowDisksTestCase
+from tests.broker.rig import Events
 
 #: Seconds that a move may take: the controller looks once a second, and waits for the leader for two.
 PATIENCE = 6.0
@@ -95,6 +101,32 @@ class PlannedMoveTests(SlowDisksTestCase):
         self.cluster.advance(5.0)
         (content,) = self.contents()
         self.assertIn(b"everywhere", content)
+
+    def test_a_leader_that_is_about_to_begin(self) -> None:
+        """It hands over as soon as it leads, and is not replaced by the controller."""
+        self.delays.clear()
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        write, going = EpochCache.write, Deferred[None]()
+
+        async def waiting(cache: EpochCache, log: PartitionLog, history: EpochHistory) -> None:
+            await going
+            await write(cache, log, history)
+
+        self.patch(EpochCache, "write", waiting)
+        self.cluster.wait(self.admin.drain(self.number))
+        while self.state().leader == self.number:
+            self.cluster.advance(0.01)
+        number = self.state().leader
+        self.cluster.wait(self.admin.drain(number))
+        while self.state().successor == NO_LEADER:
+            self.cluster.advance(0.01)
+        self.cluster.advance(0.5)
+        going.callback(None)
+        self.cluster.advance(PATIENCE)
+        self.assertNotIn(self.state().leader, (number, self.number))
+        self.assertEqual(events.infos("has not handed"), [])
 
     def test_a_successor_that_dies_at_that_moment(self) -> None:
         """The leader goes on soon, and the other follower leads later."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from attrs import evolve
 from twisted.internet.defer import Deferred
 
@@ -91,3 +93,28 @@ class UncleanElectionTests(ControllerTestCase):
         self.outcome(request_election(self.tree, TOPIC, "uuid", [0], leaders={0: 2}))
         self.pass_time(3)
         self.assertEqual((self.stored().leader, self.is_asked()), (NO_LEADER, False))
+
+    def test_a_controller_that_has_not_read_the_state_yet(self) -> None:
+        """With thousands of partitions a new one needs some seconds for that. The request waits, and is not dropped."""
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        (controller,) = self.controllers()
+        states = self.members[controller].states
+        with mock.patch.multiple(states, get=lambda topic, number: None, is_read=lambda topic, number: number > 0):
+            self.outcome(request_election(self.tree, TOPIC, "uuid", [0]))
+            self.pass_time(3)
+            self.assertEqual((self.stored().leader, self.is_asked()), (NO_LEADER, True))
+        self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.is_asked()), (2, False))
+
+    def test_a_state_that_cannot_be_read(self) -> None:
+        """It has no election, and keeps no other partition waiting for one."""
+        self.kill(1)
+        self.pass_time(SESSION + 1)
+        (controller,) = self.controllers()
+        states = self.members[controller].states
+        get = states.get
+        with mock.patch.object(states, "get", lambda topic, number: None if number else get(topic, number)):
+            self.outcome(request_election(self.tree, TOPIC, "uuid", [0, 1]))
+            self.pass_time(3)
+        self.assertEqual((self.stored().leader, self.is_asked()), (2, False))

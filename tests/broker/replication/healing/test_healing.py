@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+
 from logd.broker.replication.healing.healing import Healing
+from logd.broker.replication.healing.read_requests import ReplicaReads
 from logd.broker.replication.leader import LeaderRole
 from logd.log.partition import PartitionLog
+from logd.protocol.requests.replicas.replica_read import ReplicaReadV1
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.disk import Inode
 from logd.testing.memory.files import MemoryFiles
@@ -209,3 +213,23 @@ class HealingTests(DamagedReplicaTestCase):
         self.assertIs(self.leader, leader)
         self.assertIsInstance(self.log(leader).replica, LeaderRole)
         self.assertEqual(self.in_sync(), (0, 1, 2))
+
+
+class StopTests(DamagedReplicaTestCase):
+    """A broker that stops while it heals."""
+
+    def test_no_other_replica_is_asked_any_more(self) -> None:
+        """The one that was asked has not answered. What waits for it ends, and is not tried again."""
+        asked: list[int] = []
+
+        async def waiting(reads: ReplicaReads, request: ReplicaReadV1) -> bytes:
+            asked.append(reads._manager.store.broker_id)
+            return await Deferred()
+
+        self.patch(ReplicaReads, "_read", waiting)
+        broker = self.followers[0]
+        self.flip(broker, 1)
+        self.cluster.advance(2.0)
+        self.healing(broker).stop()
+        self.cluster.advance(10.0)
+        self.assertEqual(asked, [self.leader.settings.id])

@@ -6,6 +6,7 @@ import gc
 from typing import Any
 
 from logd.broker.requests.produce import MOST_BROKEN
+from logd.errors import InvalidTopic
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
@@ -253,6 +254,13 @@ class RefusalTests(ProduceAckTestCase):
         self.assertEqual(len(self.peer.answers()), 1)
         self.assertTrue(self.peer.lost)
         self.assertEqual(len(self.events.warnings("closing the connection of 10.0.0.7:40000: its sets for 10001")), 1)
+
+    def test_names_that_no_topic_has_are_not_remembered(self) -> None:
+        """Their sets are refused in any case, and ten thousand of them would take 320 MB."""
+        for _ in range(2):
+            self.peer.send(ask(1, ProducePart("n" * 201, 0, 0, False, plain(b"a"))))
+            (answer,) = self.peer.answers()
+            self.assertEqual([each.error for each in answer.parts], [InvalidTopic.code])
 
     def test_a_full_disk_refuses_the_whole_append(self) -> None:
         """Nothing of it stays, and the producer can start again once there is room."""

@@ -19,6 +19,7 @@ from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.consumers import ConsumerTestCase
+from tests.client.doubles import ModelBroker
 
 #: Bytes of one entry of ConsumerTestCase, and a gap in the place of one.
 ENTRY = 19
@@ -113,6 +114,22 @@ class LossStreamTests(ConsumerTestCase):
         """The log was cut or replaced below it, and the number of lost messages is unknown."""
         (loss,) = self.losses(self.batches(start=10**6))
         self.assertEqual((loss.kind, loss.start, loss.end, loss.bytes), ("jump", 10**6, 0, None))
+
+    def test_a_log_that_ends_before_the_damage_by_now_is_a_loss(self) -> None:
+        """It lost its end while the damage was looked at, and goes on being read."""
+        log = self.logs[0]
+        log.data[ENTRY * 99 + 3] ^= 3  # this length leads nowhere, so that the leader is asked
+        describe = ModelBroker._describe
+
+        def cut(broker: ModelBroker, *asked: Any) -> Any:
+            del log.data[ENTRY * 50 :]
+            return describe(broker, *asked)
+
+        self.patch(ModelBroker, "_describe", cut)
+        batches = self.batches(start=0, on_corrupt="skip", corrupt_retries=0)
+        (loss,) = self.losses(batches)
+        self.assertEqual((loss.kind, loss.start, loss.end, loss.bytes), ("jump", ENTRY * 99, 0, None))
+        self.assertEqual(sum(len(batch.messages) for batch in batches), 99 + 50)
 
     def begin_anew(self, size: int = 0, **settings: str) -> None:
         """Lose the log while a stream holds what it fetched, of the last entry the first ``size`` bytes alone."""

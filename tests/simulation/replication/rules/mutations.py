@@ -72,7 +72,7 @@ def truncate_to_the_visible_end() -> AbstractContextManager[Any]:
         assert isinstance(role, FollowerRole)
         if role.log.visible_end < role.log.end and not role.is_lost:
             replica._owner.fetcher(role.leader).remove(role)
-            role._truncate(role.log.visible_end)
+            role.tasks.truncate(role.log.visible_end)
 
     return mock.patch.object(Replica, "_follow", cutting)
 
@@ -106,7 +106,7 @@ def take_for_an_empty_epoch() -> AbstractContextManager[Any]:
             return role._refuse(f"the leader sends bytes of epoch {epoch} behind those of a later one")
         if history.latest == epoch and history.starts[-1].start == end:
             return True
-        role._begin_epoch(epoch, end)
+        role.tasks.begin_epoch(epoch, end)
         return False
 
     async def cut(cache: EpochCache, log: PartitionLog, *more: Any) -> EpochHistory:

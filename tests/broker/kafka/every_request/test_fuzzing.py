@@ -1,6 +1,6 @@
 """Fuzz of the Kafka listener: every API at every version, with any bytes.
 
-LOGD_FUZZ_EXAMPLES=20000 LOGD_FUZZ_SEED=7 python -m twisted.trial tests.broker.kafka.test_fuzzing
+LOGD_FUZZ_EXAMPLES=20000 LOGD_FUZZ_SEED=7 python -m twisted.trial tests.broker.kafka.every_request.test_fuzzing
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from logd.protocol.kafka.apis import APIS
 from logd.protocol.kafka.wire_batches import base_offset_of
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
+from tests.broker.kafka.every_request.random_requests import RequestWriter, mutated
 from tests.broker.kafka.fetches import fetch
-from tests.broker.kafka.random_requests import RequestWriter, mutated
 from tests.broker.kafka.rig import KafkaTestCase
 
 EXAMPLES = int(os.environ.get("LOGD_FUZZ_EXAMPLES", "300"))

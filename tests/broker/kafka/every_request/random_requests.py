@@ -23,11 +23,19 @@ NUMBERS = (0, 1, -1, 2, 5, 100, -2, 500, 1 << 20, 1 << 31, 1 << 62)
 
 
 @cache
-def schema(name: str) -> dict[str, Any]:
-    """Return the schema of a request, such as ``Fetch``."""
-    text = (_SCHEMAS / f"{name}Request.json").read_text(encoding="utf-8")
+def schema(name: str, kind: str = "Request") -> dict[str, Any]:
+    """Return the schema of a request, such as ``Fetch``, or of its response."""
+    text = (_SCHEMAS / f"{name}{kind}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
     return found
+
+
+def is_in(version: int, versions: str) -> bool:
+    """Return whether a version is one of those that a schema writes as none, 3, 3-5 or 3+."""
+    if versions == "none":
+        return False
+    first, _, last = versions.rstrip("+").partition("-")
+    return int(first) <= version <= (int(last) if last else int(first) if versions == first else 1 << 15)
 
 
 class RequestWriter:
@@ -53,10 +61,7 @@ class RequestWriter:
         return b"".join(pieces) + (b"\0" if self._flexible else b"")
 
     def _is_in(self, versions: str) -> bool:
-        if versions == "none":
-            return False
-        first, _, last = versions.rstrip("+").partition("-")
-        return int(first) <= self._version <= (int(last) if last else int(first) if versions == first else 1 << 15)
+        return is_in(self._version, versions)
 
     def _field(self, field: dict[str, Any]) -> bytes:
         kind = str(field["type"])
