@@ -27,7 +27,7 @@ from tests.integration.shared_servers import shared
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
 STOPPING = 111
 #: Seconds that the end of a process may take on a busy machine.
-SLACK = 10.0
+SLACK = 60.0
 
 
 def some_set(number: int, size: int = 100) -> bytes:
@@ -202,7 +202,9 @@ class ProducersThatKeepSendingTests(BrokerTestCase):
         for thread in threads:
             thread.start()
         self.until(lambda: len(self.content("t")) > 1 << 20, "messages are stored")
-        self.assertEqual(self.broker.stop(), 0)  # within its patience of 30 s: stop.ms and a few more
+        began = time.monotonic()
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertLess(time.monotonic() - began, 20.0 + SLACK)
         for thread in threads:
             thread.join(PATIENCE)
         self.assertEqual(len(ended), 2)

@@ -18,6 +18,7 @@ from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.background import BackgroundTestCase
 from tests.integration.clusters import CLIENTS, CLOCK
+from tests.integration.peers import until_all_known
 from tests.integration.topics import create_topic
 
 JUMP = 1 << 40
@@ -49,15 +50,6 @@ class LostMachineTests(BackgroundTestCase):
                     return [(await admin.describe_log("clicks", number)).log_start for number in range(2)]
                 except LogdError:
                     await deferLater(CLOCK, 0.05)
-        finally:
-            await admin.close()
-
-    async def know_each_other(self, count: int) -> None:
-        """Wait until the broker knows so many, itself included: one that has just started may not be registered."""
-        admin = Admin(self.broker.address, **CLIENTS)
-        try:
-            while len((await admin.metadata()).brokers) < count:
-                await deferLater(CLOCK, 0.05)
         finally:
             await admin.close()
 
@@ -115,7 +107,7 @@ class LostMachineTests(BackgroundTestCase):
                 each.start()
             self.broker = brokers[0]
             if life == "first":
-                await self.know_each_other(2)
+                until_all_known(*(each.port for each in brokers))
                 self.logd("topics", "create", "clicks", "--partitions=2", "--replicas=2", "--set=min.insync.replicas=2")
                 backup = f"{folder}/backup"
                 given = await self.send(b"one")
