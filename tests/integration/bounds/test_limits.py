@@ -54,7 +54,7 @@ class LimitsTestCase(BrokerTestCase):
 
 
 class UnfinishedTests(LimitsTestCase):
-    """frame.ms: a request must be complete within seconds; those of the other client may take some on a busy machine."""
+    """frame.ms: a request must be complete within seconds; those of the other client may take some."""
 
     options = settings(frame_ms=4000)
 

@@ -25,8 +25,8 @@ from logd.spark.blocking.connection import BlockingConnection
 from tests.integration.security.test_users import place
 
 GUS, PASSWORD = "gus", "the password of gus"
-#: Seconds for a busy machine. Tests with a clock hold the second: test_native_authentication, test_kafka_authentication,
-#: and test_live of the console.
+#: Seconds on a busy machine. Tests with a clock hold the second: test_native_authentication, test_kafka_authentication
+#: and, of the console, test_live.
 SOON = 9.0
 _SIZE = struct.Struct(">i")
 

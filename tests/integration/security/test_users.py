@@ -275,7 +275,8 @@ class KafkaUsersTests(SynchronousTestCase):
             for password, status in ((ANN[1], 0), ("wrong", 1)):
                 settings = ("security.protocol=SASL_PLAINTEXT", f"sasl.mechanism={mechanism}", "sasl.username=ann")
                 words = [word for each in (*settings, f"sasl.password={password}") for word in ("-X", each)]
-                command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", str(int(PATIENCE)) if not status else "2"]
+                seconds = 2.0 if status else PATIENCE
+                command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", f"{seconds:.0f}"]
                 ran = subprocess.run([*command, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
                 self.assertEqual(ran.returncode, status, ran.stderr)
                 self.assertEqual('topic "t"' in ran.stdout, not status)
