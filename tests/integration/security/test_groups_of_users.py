@@ -85,7 +85,7 @@ class Place:
         """Return a client of the tree that authenticates by USER:PASSWORD."""
         auth = [("digest", each) for each in credentials]
         client = KazooClient(self.broker.coordination, auth_data=auth, timeout=10)
-        client.start(30)
+        client.start(PATIENCE)
         atexit.register(client.stop)
         return client
 

@@ -88,7 +88,7 @@ class ClusterTests(SparkTestCase):
         settings = ImportSettings(
             subscription=SourceSubscription(topics=(source,)),
             to=f"{shared_folder()}/{self.name()}.files",
-            cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=60.0),
+            cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=300.0),
             task_bytes=100_000,
         )
         with self.moving(self.brokers[1]):
