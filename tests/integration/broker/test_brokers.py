@@ -35,7 +35,7 @@ class LoadTestCase(ClusterTestCase):
     """Producers and a consumer that go on while brokers come and go."""
 
     count = 3
-    options = ("--set", f"topics.partitions={PARTITIONS}")
+    options: tuple[str, ...] = ("--set", f"topics.partitions={PARTITIONS}")
 
     def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
         """Start with no message acknowledged or seen."""
