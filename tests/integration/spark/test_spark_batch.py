@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -256,13 +256,13 @@ class FailureTests(SparkTestCase):
                 time.sleep(0.5)
                 self.broker.start()
 
-        killer = threading.Thread(target=restart)
-        killer.start()
-        try:
+        with ThreadPoolExecutor(1) as killer:
+            restarted = killer.submit(restart)
             values = frame.selectExpr("cast(cast(value as string) as int) as n").selectExpr(
                 "count(*)", "sum(n)", "count(distinct n)"
             )
-            found = tuple(values.first())
-        finally:
-            killer.join()
+            try:
+                found = tuple(values.first())
+            finally:
+                restarted.result()  # a broker that has not come back is the first failure
         self.assertEqual(found, (2 * count, sum(range(2 * count)), 2 * count))
