@@ -25,7 +25,7 @@ def python(program: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ).stdout.strip()
 
