@@ -1,8 +1,8 @@
 # Every target but clean and help makes what it needs first: a virtual environment in .venv with the project in it.
 
 PYTHON ?= python3
-# How many processes share the tests; many of them wait for other processes most of the time.
-JOBS ?= 4
+# How many processes share the tests; with fewer than three for each processor, all of them wait at times.
+JOBS ?= 6
 # Where this is set, each of the thousand processes of the tests compiles all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
@@ -46,7 +46,7 @@ demo: $(STAMP)  ## Run a cluster, import with Spark, mirror and audit a pipeline
 
 test: lint suite  ## Lint, types, layering and the whole suite by trial
 
-suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and types; JOBS=4 processes share it
+suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and types; JOBS=6 processes share it
 	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.distribution --jobs $(JOBS)
 
 # Not made where there is no Java or no Spark; the tests do without it.

@@ -1,4 +1,4 @@
-"""``python -m tests.distribution --jobs 4``: run the suite by trial in several processes, the longest modules first.
+"""``python -m tests.distribution --jobs 6``: run the suite by trial in several processes, the longest modules first.
 
 ``trial -j`` hands out single tests in the order of their names: the tests of a module are spread over all processes, so
 that each process starts the servers that these tests share, and a Spark session takes six seconds of a processor. And

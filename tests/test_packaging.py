@@ -25,7 +25,7 @@ def python(program: str) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     ).stdout.strip()
 

@@ -27,6 +27,8 @@ from tests.integration.peers import PATIENCE
 CLOCK: Any = reactor
 #: The shortest session that the server grants; for this long a killed broker still counts as live.
 SESSION_MS = 4000
+#: A session for tests that kill and pause no broker: no busy machine lets one of them be missed.
+LONG_SESSION_MS = 40_000
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
 
 
@@ -35,6 +37,7 @@ class ClusterTestCase(BackgroundTestCase):
 
     timeout = 240
     count = 2
+    session_ms = SESSION_MS
     options: tuple[str, ...] = ()
 
     def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
@@ -58,7 +61,7 @@ class ClusterTestCase(BackgroundTestCase):
 
     def broker(self, number: int, name: str = "") -> BrokerProcess:
         """Start a broker over a directory of its own."""
-        options = ("--id", str(number), "--set", f"zookeeper.session.ms={SESSION_MS}", *self.options)
+        options = ("--id", str(number), "--set", f"zookeeper.session.ms={self.session_ms}", *self.options)
         broker = BrokerProcess(str(self.folder / (name or f"broker{number}")), options, zookeeper=self.tree.hosts)
         self.addCleanup(broker.kill)
         broker.start()

@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from logd.client.admin.admin import Admin
 from logd.errors import LogdError
 from logd.testing.kafka_brokers.data_folder import DataFolder
-from logd.testing.kafka_brokers.private_reactor import ReactorThread
+from logd.testing.kafka_brokers.private_reactor import ReactorEnded, ReactorThread
 from logd.testing.kafka_brokers.records import KafkaRecord, read_records
 from logd.testing.kafka_brokers.runs import BrokerInProcess, BrokerOnThread, BrokerRun
 from logd.testing.kafka_brokers.serving import ServingSettings
@@ -217,7 +217,7 @@ class KafkaBroker:
 
         try:
             return self._thread.wait(begin)
-        except CancelledError:
+        except (CancelledError, ReactorEnded):
             raise LogdError(f"the broker of {self.bootstrap_servers} was stopped in the meantime") from None
 
 

@@ -18,6 +18,10 @@ from logd.net.monotonic import use_monotonic_time
 T = TypeVar("T")
 
 
+class ReactorEnded(RuntimeError):
+    """The thread of the reactor was stopped before a call was done."""
+
+
 class _PrivateReactor(EPollReactor):
     """A reactor that is not installed: ``twisted.internet.reactor`` stays what it is, or is not imported at all."""
 
@@ -71,14 +75,15 @@ class ReactorThread:
     def call(self, work: Callable[[], T]) -> T:
         """Call ``work()`` on the thread and return its result or raise its error.
 
-        Raises RuntimeError in a forked child of the process, where the thread does not run, and when it is stopped.
+        Raises RuntimeError in a forked child of the process, where the thread does not run, and ReactorEnded when it is
+        stopped.
         """
         outcome: Future[Any] = Future()
         if os.getpid() != self._process:  # another thread of the parent may have held the lock
-            raise self._not_running()
+            raise RuntimeError(f"{self._name} does not run: this process was forked from the one that runs it")
         with self._lock:
             if self._thread is None:
-                raise self._not_running()
+                raise ReactorEnded(f"{self._name} does not run: it was closed")
             self._outcomes.add(outcome)
 
         def run() -> None:
@@ -91,11 +96,6 @@ class ReactorThread:
         finally:
             self._outcomes.discard(outcome)
         return result
-
-    def _not_running(self) -> RuntimeError:
-        return RuntimeError(
-            f"{self._name} does not run: it was closed, or this process was forked from the one that runs it"
-        )
 
     def stop(self) -> None:
         """Stop the reactor and wait for the thread; calls that are not done then fail.
@@ -113,4 +113,4 @@ class ReactorThread:
         self.reactor.release()
         for outcome in tuple(self._outcomes):
             if not outcome.done():
-                outcome.set_exception(RuntimeError(f"{self._name} was closed in the meantime"))
+                outcome.set_exception(ReactorEnded(f"{self._name} was closed in the meantime"))

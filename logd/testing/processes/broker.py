@@ -14,7 +14,7 @@ from typing import Self
 from attrs import define, field
 
 from logd.errors import LogdError
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.server import PATIENCE, ServerProcess
 from logd.testing.reserved_port import ReservedPort
 
 #: Seconds between two checks whether a broker answers yet.
@@ -49,7 +49,7 @@ class BrokerProcess(ServerProcess):
     #: A prefix of the command, such as ``("nice",)``.
     wrap: Sequence[str] = ()
     #: Seconds in which a broker must answer, and stop when asked to.
-    patience: float = 30.0
+    patience: float = PATIENCE
     #: Servers of the coordination tree; without them, it runs its own at ``coordination_port``.
     zookeeper: str | None = None
     coordination_port: int = field(factory=free_port)

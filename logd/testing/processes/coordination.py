@@ -14,7 +14,7 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.server import PATIENCE, ServerProcess
 
 #: Seconds between two checks whether a server answers yet.
 _POLL_SECONDS = 0.02
@@ -46,7 +46,7 @@ class CoordinationProcess(ServerProcess):
     port: int = field(factory=free_port)
     log_path: str = ""
     #: Seconds in which it must answer, and stop when asked to.
-    patience: float = 30.0
+    patience: float = PATIENCE
     #: The part after the port in an ``ssl:`` endpoint, as in ``privateKey=key.pem:certKey=cert.pem``; and the context
     #: that verifies that certificate.
     tls: str = ""

@@ -8,7 +8,7 @@ from typing import Self
 
 from attrs import define, field
 
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.server import PATIENCE, ServerProcess
 
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
@@ -20,7 +20,7 @@ class MirrorProcess(ServerProcess):
     options: tuple[str, ...]
     log_path: str = ""
     #: Seconds in which it must stop when asked to.
-    patience: float = 30.0
+    patience: float = PATIENCE
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property

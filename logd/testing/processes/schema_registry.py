@@ -12,7 +12,7 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.server import PATIENCE, ServerProcess
 
 #: Seconds between two checks whether a registry answers yet.
 _POLL_SECONDS = 0.02
@@ -32,7 +32,7 @@ class SchemaRegistryProcess(ServerProcess):
     log_path: str
     port: int = field(factory=free_port)
     #: Seconds in which it must answer, and stop when asked to.
-    patience: float = 30.0
+    patience: float = PATIENCE
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from logd.errors import LogdError
+
+#: Seconds in which a server must answer, and stop when asked to, unless it is given others: generous, since the machine
+#: may be busy. Nothing waits for it when all is well.
+PATIENCE = 90.0
+#: Seconds between two looks at a process that is to stand still.
+_POLL_SECONDS = 0.001
+
+
+def _stands_still(process: int) -> bool:
+    """Return whether no thread of a process goes on before SIGCONT; True if the system does not tell."""
+    try:
+        threads = [each.read_text() for each in Path(f"/proc/{process}/task").glob("*/stat")]
+    except OSError:  # one has ended meanwhile, or there is no such file system
+        return not Path("/proc/self").exists()
+    # T: stopped, t: traced, D: in the kernel, and stopped when it comes back from there, Z and X: ended.
+    return all(each.rpartition(")")[2].split()[0] in "TtDZX" for each in threads)
 
 
 class ServerProcess:
@@ -59,9 +77,11 @@ class ServerProcess:
             raise LogdError(f"a server ended with status {self.process.returncode}: {self.end_of_log()}")
 
     def pause(self) -> None:
-        """Suspend it (SIGSTOP) until ``resume``: it exists and answers nothing."""
+        """Suspend it (SIGSTOP) until ``resume``, and return once it stands still: it exists and answers nothing."""
         if self.process is not None:
             self.process.send_signal(signal.SIGSTOP)
+            while self.process.poll() is None and not _stands_still(self.process.pid):
+                time.sleep(_POLL_SECONDS)
 
     def resume(self) -> None:
         """Let it go on (SIGCONT)."""
@@ -75,7 +95,7 @@ class ServerProcess:
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)  # a paused process would not receive the signal
         try:
-            return process.wait(self.patience)
+            return process.wait(None if number == signal.SIGKILL else self.patience)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

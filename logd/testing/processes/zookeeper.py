@@ -18,7 +18,7 @@ from logd.errors import LogdError
 from logd.java_runtime import java_home
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import four_letter_word
-from logd.testing.processes.server import ServerProcess
+from logd.testing.processes.server import PATIENCE, ServerProcess
 
 #: The Spark jars that a server needs.
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "snappy-java-*.jar")
@@ -61,7 +61,7 @@ class ZooKeeperProcess(ServerProcess):
     #: Further lines of its configuration.
     settings: tuple[str, ...] = ()
     #: Seconds in which it must serve.
-    patience: float = 60.0
+    patience: float = PATIENCE
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -142,6 +142,8 @@ class ZooKeeperEnsemble:
     data: str
     size: int = 3
     settings: tuple[str, ...] = ()
+    #: Seconds in which a leader must be elected.
+    patience: float = PATIENCE
     servers: list[ZooKeeperProcess] = field(factory=list, init=False)
 
     @property
@@ -166,11 +168,18 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperProcess:
-        """Return the server that leads. Raises LogdError when none does."""
-        for server in self.servers:
-            if server.process is not None and server.mode() == "leader":
-                return server
-        raise LogdError("no server of the ensemble leads")
+        """Return the server that leads, once one does: a busy machine may let them elect another one at any moment.
+
+        Raises LogdError when none does within ``patience``. Blocks.
+        """
+        deadline = time.monotonic() + self.patience
+        while True:
+            for server in self.servers:
+                if server.process is not None and server.mode() == "leader":
+                    return server
+            if time.monotonic() >= deadline:
+                raise LogdError("no server of the ensemble leads")
+            time.sleep(_POLL_SECONDS)
 
     def revive(self) -> None:
         """Start the servers that do not run, and wait until they serve."""

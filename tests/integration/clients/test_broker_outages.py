@@ -159,7 +159,7 @@ class BrokerOutageTests(CliTestCase):
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         self.ended(process, lines)
-        self.assertLess(time.monotonic() - began, 20.0)  # it was two minutes
+        self.assertLess(time.monotonic() - began, 60.0)  # it was two minutes
         return lines.text
 
 

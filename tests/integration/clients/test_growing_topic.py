@@ -10,8 +10,8 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.utils import getProcessOutputAndValue
 
-from tests.integration.clients.test_groups import Lines
-from tests.integration.clusters import ClusterTestCase
+from tests.integration.clients.test_groups import Lines, end_program
+from tests.integration.clusters import LONG_SESSION_MS, ClusterTestCase
 
 MEMBER = """
 import sys
@@ -49,12 +49,14 @@ react(lambda reactor: Deferred.fromCoroutine(main(reactor)))
 class GrowingTopicTests(ClusterTestCase):
     """Two brokers, a group of two members, and a producer, each of them a process of its own."""
 
+    session_ms = LONG_SESSION_MS
+
     def run_peer(self, program: str, argument: str) -> Lines:
         """Run a Python program; return its output."""
         lines = Lines()
         command = [sys.executable, "-c", program, argument]
-        process: Any = reactor.spawnProcess(lines, sys.executable, command, env=dict(os.environ))
-        self.addCleanup(lambda: None if lines.ended else process.signalProcess("KILL"))
+        process = reactor.spawnProcess(lines, sys.executable, command, env=dict(os.environ))
+        self.addCleanup(end_program, process, lines)
         return lines
 
     async def logd(self, *arguments: str) -> Any:

@@ -110,7 +110,7 @@ class PublishTests(BackgroundTestCase):
         """Each message is there once, in order: what was refused as a batch is encoded anew."""
         producer = await self.start()
         publishing = self.go_on(self.publish(producer, keyed=False))
-        await self.until_more(1000)
+        await self.until(lambda: 3 in self.magics())
         command = ["-m", "logd", "topics", "set", "t", "message.format=0.7", "--broker", self.broker.address]
         _, err, code = await getProcessOutputAndValue(sys.executable, command, env=dict(os.environ))
         self.assertEqual(code, 0, err)

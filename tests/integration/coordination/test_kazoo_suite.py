@@ -25,7 +25,7 @@ MOST_FAILED = 3
 NEEDS_FREE_PORT = "test_utils.py::TestCreateTCPConnection::test_slow_connect"
 #: Seconds for one of its tests, and for all of them: some 70 on an idle machine.
 TEST_SECONDS = 60
-SUITE_SECONDS = 600
+SUITE_SECONDS = 1200
 
 
 def is_there(name: str) -> bool:

@@ -26,7 +26,6 @@ from tests.broker.rig import Events
 from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
 from tests.integration.coordination.rig import (
-    TIMEOUT,
     TRIALS,
     EmbeddedServer,
     RealZooKeeper,
@@ -40,7 +39,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_closing_removes_ephemeral_nodes_at_once(self) -> None:
         """They are gone when ``close`` has fired, so that another member need not wait for the timeout."""
-        await self.client.connect()
+        await self.connect_for_long()
         await self.client.create("/mine", ephemeral=True)
         self.assertIsNotNone(await self.direct.exists("/mine"))
         await self.client.close()
@@ -111,7 +110,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_credentials_hold_over_a_lost_connection(self) -> None:
         """The client authenticates again before its calls; a client without credentials is refused."""
-        settings = CoordinationSettings(hosts=self.proxied, session_timeout=TIMEOUT, digests=("user:password",))
+        settings = CoordinationSettings(hosts=self.proxied, session_timeout=10.0, digests=("user:password",))
         client = ZooKeeperCoordination(reactor, settings)
         self.addCleanup(client.close)
         states = SessionStates(client)
@@ -126,7 +125,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_a_chroot_is_made_and_hidden(self) -> None:
         """Paths in answers, events and errors are without it, so that several clusters can share one ZooKeeper."""
-        client = self.make_client(f"{self.hosts}/some/where")
+        client = self.make_client(f"{self.hosts}/some/where", session_timeout=10.0)
         await client.connect()
         self.assertEqual(await client.create("/a/b", b"x", makepath=True), "/a/b")
         self.assertEqual((await self.direct.get("/some/where/a/b"))[0], b"x")
@@ -141,7 +140,7 @@ class SessionsContract(SessionTestCase):
 
     async def test_a_watch_event_comes_before_the_new_data(self) -> None:
         """The client's thread must not reorder what the server sent in order; LOGD_ORDER_TRIALS says how often."""
-        await self.client.connect()
+        await self.connect_for_long()
         await self.client.create("/node", b"0")
         for trial in range(1, TRIALS + 1):
             answer, watch = self.client.get_and_watch("/node")

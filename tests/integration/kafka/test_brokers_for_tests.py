@@ -134,7 +134,7 @@ class BrokersOfTwoKindsMixin:
             waiting.start()
             asked.wait()
             end(broker)
-            waiting.join(30)
+            waiting.join(PATIENCE)
             self.assertFalse(waiting.is_alive(), end)
             self.assertIsInstance(errors[0], LogdError)
             self.assertIn(broker.bootstrap_servers, str(errors[0]))
@@ -267,7 +267,7 @@ class BrokerInProcessTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
                 for each in threads:
                     each.start()
                 for each in threads:
-                    each.join(30)
+                    each.join(PATIENCE)
                     self.assertFalse(each.is_alive())
             self.assertEqual((dropped[0], sum(dropped)), (1, 1))
 
@@ -316,7 +316,7 @@ class BrokerInProcessTests(BrokersOfTwoKindsMixin, SynchronousTestCase):
                 user.send_signal(signal.SIGKILL)
                 with contextlib.suppress(ConnectionResetError):
                     connection.recv(1)  # returns when the broker ends
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE
             while os.path.exists(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
             self.assertFalse(os.path.exists(folder))

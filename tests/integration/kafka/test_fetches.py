@@ -22,7 +22,7 @@ from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.wrapper import encode_wrapper
 from logd.testing.processes.broker import free_port
-from tests.integration.peers import BrokerTestCase
+from tests.integration.peers import BrokerTestCase, processor_seconds
 
 CONNECTIONS = int(os.environ.get("LOGD_TEST_CONNECTIONS", "100"))
 #: Seconds for what happens in some milliseconds.
@@ -125,9 +125,9 @@ class FetchTests(BrokerTestCase):
             clients.append(client)
         served = self.connect()
         for _ in range(20):
-            begun = time.monotonic()
+            begun = processor_seconds(self.broker.pid)
             served.ask(Metadata(("t",), False))
-            self.assertLess(time.monotonic() - begun, 5.0 + CONNECTIONS / 100)
+            self.assertLess(processor_seconds(self.broker.pid) - begun, 5.0 + CONNECTIONS / 100)
         grown = self.memory() - before
         # Made batches are bounded together (64 MiB), and each connection has some 200 KB in transports and objects.
         self.assertLess(grown, (120 << 20) + CONNECTIONS * (400 << 10))

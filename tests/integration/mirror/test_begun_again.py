@@ -65,6 +65,7 @@ class BegunAgainTests(MirrorTestCase):
         await source.create("web", 2)
         mirror = await self.mirror_here()
         await self.until_read(mirror)
+        await self.until_mirrored(self.admin(self.target), "web")  # so the target knows its uuid
         cluster = (await self.admin(self.target).metadata(())).cluster
         await source.alter("web", {"mirrored.from": cluster})
         await self.until(lambda: "circle" in mirror.refused.get("web", ""))
@@ -79,8 +80,10 @@ class BegunAgainTests(MirrorTestCase):
         first = await self.mirror_here()
         await self.until_read(first)
         await self.until_mirrored(self.admin(self.target), "web")
+        # From before the change, since the mirror may see it, and have begun again, before its answer is here.
+        stalled = self.go_on(self.until(lambda: any(lag.stalled for lag in first.lags())))
         await self.admin(self.target).alter("web", partitions=3)
-        await self.until(lambda: any(lag.stalled for lag in first.lags()))
+        await stalled
         await self.until(lambda: not any(lag.stalled for lag in first.lags()))
         await self.until_read(first, await self.mirror_here())
         await self.check_all_arrive()

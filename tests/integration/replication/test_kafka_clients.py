@@ -13,6 +13,7 @@ from twisted.internet.threads import deferToThread
 
 from logd.testing.processes.broker import free_port
 from tests.integration.clusters import ClusterTestCase
+from tests.integration.peers import PATIENCE
 
 MESSAGES = 600
 
@@ -42,7 +43,7 @@ class KafkaClientTests(ClusterTestCase):
         settings: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0}
         new = NewTopic("t", 1, 3, config={"min.insync.replicas": "2"})
         admin = AdminClient(settings)
-        admin.create_topics([new])["t"].result(30)
+        admin.create_topics([new])["t"].result(PATIENCE)
         producer = confluent_kafka.Producer({**settings, "enable.idempotence": True, "linger.ms": 2})
         wrong: list[Any] = []
         acknowledged: list[int] = []
@@ -57,16 +58,16 @@ class KafkaClientTests(ClusterTestCase):
             producer.produce("t", b"%d" % number, partition=0, on_delivery=delivered)
             producer.poll(0.001)
             if number == MESSAGES // 2:
-                found = producer.list_topics("t", 10).topics["t"].partitions[0]
-                self.assertEqual(sorted(found.isrs), [1, 2, 3])
+                while sorted((found := self.partition(producer, "t")).isrs) != [1, 2, 3]:
+                    time.sleep(0.05)
                 self.brokers[found.leader - 1].kill()
-        self.assertEqual((producer.flush(60), wrong), (0, []))
+        self.assertEqual((producer.flush(PATIENCE), wrong), (0, []))
         self.assertEqual(len(set(acknowledged)), MESSAGES)
         consumer = confluent_kafka.Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["t"])
         read: list[bytes] = []
         while len(read) < MESSAGES:
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE)
             assert message is not None, f"{len(read)} messages came"
             if message.error() is None:
                 read.append(message.value() or b"")
@@ -87,7 +88,7 @@ class KafkaClientTests(ClusterTestCase):
             "topic.metadata.refresh.interval.ms": 500,
         }
         admin = AdminClient(settings)
-        admin.create_topics([NewTopic("u", 1, replica_assignment=[[1, 2]])])["u"].result(30)
+        admin.create_topics([NewTopic("u", 1, replica_assignment=[[1, 2]])])["u"].result(PATIENCE)
         producer = confluent_kafka.Producer(settings)
         consumer = confluent_kafka.Consumer({**settings, "group.id": "g", "auto.offset.reset": "error"})
         part = confluent_kafka.TopicPartition("u", 0, 0)
@@ -95,32 +96,36 @@ class KafkaClientTests(ClusterTestCase):
         self.send(producer, 20)
         self.poll(consumer, 20)
         self.brokers[1].kill()
-        while admin.list_topics("u", 10).topics["u"].partitions[0].isrs != [1]:
+        while self.partition(admin, "u").isrs != [1]:
             time.sleep(0.05)
         self.send(producer, 20)
         self.poll(consumer, 20)
         self.brokers[0].kill()
         self.brokers[1].start()
-        while admin.list_topics("u", 10).topics["u"].partitions[0].leader != 2:
+        while self.partition(admin, "u").leader != 2:
             part = confluent_kafka.TopicPartition("u", 0)
             asked = admin.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, [part])
-            asked.exception(30)
+            asked.exception(PATIENCE)
         self.send(producer, 60)  # so that the position is one of other messages
-        message = consumer.poll(30)
+        message = consumer.poll(PATIENCE)
         assert message is not None
         error = message.error()
         assert error is not None, message.value()
         self.assertIn("truncation detected", error.str())
         consumer.close()
 
+    def partition(self, client: Any, topic: str) -> Any:
+        """Return the description of a topic's first partition."""
+        return client.list_topics(topic, PATIENCE).topics[topic].partitions[0]
+
     def send(self, producer: Any, count: int) -> None:
         """Produce messages until they are acknowledged."""
         for number in range(count):
             producer.produce("u", b"%d" % number, partition=0)
-        self.assertEqual(producer.flush(60), 0)
+        self.assertEqual(producer.flush(PATIENCE), 0)
 
     def poll(self, consumer: Any, count: int) -> None:
         """Take messages."""
         for _ in range(count):
-            message = consumer.poll(30)
+            message = consumer.poll(PATIENCE)
             assert message is not None and message.error() is None, message and message.error()

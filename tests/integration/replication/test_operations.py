@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from logd.client.admin.admin import Admin
-from tests.integration.clusters import ClusterTestCase
+from tests.integration.clusters import LONG_SESSION_MS, ClusterTestCase
 from tests.integration.commands.rig import LOGD, PATIENCE, ROOT
 
 MESSAGES = 2_000
@@ -21,6 +21,7 @@ class OperatorTests(ClusterTestCase):
     """Three brokers, and a topic of one replica."""
 
     count = 3
+    session_ms = LONG_SESSION_MS
     options = ("--set", "leader.balance.ms=-1")
 
     def logd(self, *words: str, given: bytes = b"", status: int = 0) -> Deferred[bytes]:
