@@ -97,7 +97,7 @@ class RunTests(SynchronousTestCase):
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         self.assertEqual(done.returncode, 1)

@@ -3,7 +3,7 @@
 1. HAND_OVER: let other in-sync replicas lead what this broker leads.
 2. LEAVE: accept no connections and requests any more, and leave the other brokers.
 3. ANSWER: give each client the answers that it waits for, then close its connection.
-4. FLUSH: flush all that was appended, and cut off the connections that are left.
+4. FLUSH: copy nothing any more from other brokers, flush all that was appended, and cut off the connections left.
 5. CLOSE: write the stored ends and the checkpoints; close the tree, the files and the threads.
 """
 
@@ -103,7 +103,7 @@ class Shutdown:
 
     async def _flush(self, until: float) -> bool:
         """Flush all logs, and cut off the connections that are left. Return False if the flush did not end in time."""
-        # Nothing is appended any more, so this flush ends.
+        self._broker.replication.stop_following()  # nothing is appended from now on, so this flush ends
         flushed: Deferred[None] = Deferred()
         self._store.flush_all(lambda: flushed.callback(None))
         is_flushed = await self._fired_by(until, flushed)

@@ -87,7 +87,7 @@ class ReactorCommandTests(SynchronousTestCase):
                     assert process.stdout is not None
                     self.assertEqual(process.stdout.readline(), "ready\n")
                     when_ready(process)
-                _, errors = process.communicate(timeout=60)
+                _, errors = process.communicate(timeout=240)
             finally:
                 process.kill()
         return process.returncode, errors

@@ -61,7 +61,7 @@ class CommandTests(SynchronousTestCase):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         return done.stdout.strip().rpartition("\n")[2]

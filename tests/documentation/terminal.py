@@ -120,7 +120,8 @@ class Terminals:
         output.touch()  # the shell opens it a moment later
         # Job control gives the command, with all that it pipes to, a process group of its own, as a terminal does.
         self._run(
-            f"set -m; ( {command.rstrip().rstrip('&')}\n) >{output} 2>&1 </dev/null & echo $! >{process}; set +m", 10
+            f"set -m; ( {command.rstrip().rstrip('&')}\n) >{output} 2>&1 </dev/null & echo $! >{process}; set +m",
+            PATIENCE,
         )
         opened = _Elsewhere(command, int(process.read_text()), output)
         self._elsewhere.append(opened)

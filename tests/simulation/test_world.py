@@ -52,7 +52,7 @@ class ReplayTests(SynchronousTestCase):
                 env=environment,
                 cwd=ROOT,
                 capture_output=True,
-                timeout=120,
+                timeout=600,
                 check=False,
             )
             self.assertEqual(ran.stdout.decode().strip(), digest, ran.stderr.decode())

@@ -40,7 +40,7 @@ class DocumentedExampleTests(SynchronousTestCase):
             cwd=folder,
             env=environment,
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         self.assertEqual(ran.returncode, 0, (ran.stdout + ran.stderr).decode())

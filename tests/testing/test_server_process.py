@@ -32,9 +32,9 @@ print("ready", flush=True)
 class ServerProcessTests(SynchronousTestCase):
     """One process of Python in place of a server."""
 
-    def server(self, program: str) -> MirrorProcess:
+    def server(self, program: str, patience: float = 120.0) -> MirrorProcess:
         """Return a server, started, whose process runs this program."""
-        server = MirrorProcess((), self.mktemp(), patience=0.1)
+        server = MirrorProcess((), self.mktemp(), patience=patience)
         server.process = subprocess.Popen(
             [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -52,7 +52,7 @@ class ServerProcessTests(SynchronousTestCase):
 
     def test_a_process_that_does_not_stop_is_killed(self) -> None:
         """The caller is told, and nothing is left running."""
-        server = self.server(_STUBBORN)
+        server = self.server(_STUBBORN, 0.1)
         process = server.process
         assert process is not None and process.stdout is not None
         process.stdout.readline()

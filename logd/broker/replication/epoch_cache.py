@@ -42,7 +42,7 @@ class EpochCache:
         return self.history
 
     async def read(self, log: PartitionLog, state_epoch: Callable[[], int]) -> EpochHistory:
-        """Read the epochs of a log, and return them. A damaged file is made again from the log.
+        """Read the epochs of a log, and return them. A file that is damaged or gone is made again from the log.
 
         ``state_epoch()`` is the leader epoch of the partition's state. Raises LogdError and OSError.
         """
@@ -52,8 +52,8 @@ class EpochCache:
             self.highest = max(self.highest, found.latest)
             self.history = found  # with an epoch behind the log's end: the file goes on to name it until others come
             return found
-        except ValueError:
-            self._log.error("the epoch file in {folder} is damaged; it is made again from the log", folder=log.folder)
+        except ValueError as error:
+            self._log.error("{error} in {folder}: it is made again from the log", error=error, folder=log.folder)
         history: EpochHistory = await on_thread(self._threads, lambda: recover_epochs(files, log.snapshot(log.end)))
         self.highest = max(self.highest, state_epoch())  # its mark may be deleted
         await self.write(log, history)

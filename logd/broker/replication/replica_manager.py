@@ -78,6 +78,43 @@ class ReplicaIndex(dict[tuple[str, int], "Replica"]):
 
 
 @define(eq=False)
+class Fetchers:
+    """The fetchers of one broker, one for each leader that it follows."""
+
+    _clock: Clock
+    _instance: Callable[[], str]
+    _max_bytes: int
+    _links: BrokerLinks
+    _random: Callable[[], float]
+    _by_leader: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    def of(self, leader: int) -> ReplicaFetcher:
+        """Return the fetcher of what a broker leads."""
+        fetcher = self._by_leader.get(leader)
+        if fetcher is None:
+            from logd.broker.replication.replica_fetcher import ReplicaFetcher  # most brokers have no replicated topics
+
+            fetcher = self._by_leader[leader] = ReplicaFetcher(
+                leader, self._instance, self._clock, self._max_bytes, self._links, self._random
+            )
+            if not self._stopped:
+                fetcher.start()
+        return fetcher
+
+    def end_idle(self) -> None:
+        """End the fetchers that nothing follows."""
+        for leader in [leader for leader, fetcher in self._by_leader.items() if not len(fetcher)]:
+            self._by_leader.pop(leader).stop()
+
+    def stop(self) -> None:
+        """Fetch nothing any more. May be called again."""
+        self._stopped = True
+        for fetcher in self._by_leader.values():
+            fetcher.stop()
+
+
+@define(eq=False)
 class ReplicaManager:
     """The replicas of one broker. Owner thread only."""
 
@@ -97,7 +134,7 @@ class ReplicaManager:
     #: Limits the bytes that are sent to replicas that are not in sync.
     throttle: CatchUpThrottle = field(init=False)
     _replicas: ReplicaIndex = field(factory=ReplicaIndex, init=False)
-    _fetchers: dict[int, ReplicaFetcher] = field(factory=dict, init=False)
+    _fetchers: Fetchers = field(init=False)
     _uuids: dict[str, str] = field(factory=dict, init=False)
     _looks: LeaderLooks = field(init=False)
     early_followers: EarlyFollowers = field(factory=EarlyFollowers, init=False)
@@ -112,7 +149,9 @@ class ReplicaManager:
     def __attrs_post_init__(self) -> None:
         rate = self._settings.replica_catchup_bytes_per_second
         self.throttle = CatchUpThrottle(self.clock, None if rate == -1 else rate)
-        self._looks = LeaderLooks(self.clock, self._leaders, self._end_fetchers)
+        most = self._settings.replica_fetch_bytes
+        self._fetchers = Fetchers(self.clock, lambda: self.store.instance, most, self.links, self._random)
+        self._looks = LeaderLooks(self.clock, self._leaders, self._fetchers.end_idle)
 
     def start(self) -> None:
         """Follow the states of partitions, and begin to lead and to follow."""
@@ -125,6 +164,10 @@ class ReplicaManager:
                 self.topic_shown(topic, entry)
         self._looks.start()
 
+    def stop_following(self) -> None:
+        """Copy nothing any more, so that the logs can be flushed for the last time; lead as before."""
+        self._fetchers.stop()
+
     def stop(self) -> None:
         """Lead and follow no more."""
         self.stopping = True
@@ -132,8 +175,7 @@ class ReplicaManager:
         self.states.stop()
         for replica in self._replicas.values():
             replica.stop()
-        for fetcher in self._fetchers.values():
-            fetcher.stop()
+        self._fetchers.stop()
 
     # Questions of others
 
@@ -239,11 +281,6 @@ class ReplicaManager:
         roles = (replica.role for replica in self._replicas.values())
         return [role for role in roles if isinstance(role, LeaderRole)]
 
-    def _end_fetchers(self) -> None:
-        """End the fetchers that nothing follows."""
-        for leader in [leader for leader, fetcher in self._fetchers.items() if not len(fetcher)]:
-            self._fetchers.pop(leader).stop()
-
     # ReplicaOwner
 
     def known(self, topic: str, partition: int) -> tuple[KnownState | None, tuple[int, ...]]:
@@ -259,21 +296,7 @@ class ReplicaManager:
 
     def fetcher(self, leader: int) -> ReplicaFetcher:
         """See ReplicaOwner."""
-        fetcher = self._fetchers.get(leader)
-        if fetcher is None:
-            from logd.broker.replication.replica_fetcher import ReplicaFetcher  # most brokers have no replicated topics
-
-            fetcher = self._fetchers[leader] = ReplicaFetcher(
-                leader,
-                lambda: self.store.instance,
-                self.clock,
-                self._settings.replica_fetch_bytes,
-                self.links,
-                self._random,
-            )
-            if not self.stopping:
-                fetcher.start()
-        return fetcher
+        return self._fetchers.of(leader)
 
     def lead(
         self, log: PartitionLog, known: KnownState, replicas: tuple[int, ...], offline: Callable[[], None]

@@ -7,8 +7,8 @@
 A crash can leave an epoch behind the log's end: its first entry was not written, or was lost unsynced. Nothing of such
 an epoch is in this log, but another replica may have entries of it: a broker never leads in it again.
 
-``epochs.copy`` has the same content, but is not synced. It is read only where the file is damaged: the marks in the log
-tell the rest, but not the epochs whose marks were deleted with the log's beginning.
+``epochs.copy`` has the same content, but is not synced. It is read only where the file is damaged, or gone though there
+is a copy: the marks in the log tell the rest, but not the epochs whose marks were deleted with the log's beginning.
 """
 
 from __future__ import annotations
@@ -39,21 +39,23 @@ def decode_epochs(data: bytes) -> EpochHistory:
     for line in lines[1:-2]:
         epoch, _, start = line.partition(b" ")
         if not (epoch.isdigit() and start.isdigit() and len(line) <= 32):
-            raise ValueError("not an epoch file")
+            raise ValueError("a damaged epoch file")
         starts.append(EpochStart(int(epoch), int(start)))
     history = EpochHistory(tuple(starts))
     rises = all(one.epoch < other.epoch and one.start < other.start for one, other in zip(starts, starts[1:]))  # noqa: B905, RUF007
     if encode_epochs(history) != data or not rises or history.latest > _LARGEST_EPOCH:
-        raise ValueError("not an epoch file")
+        raise ValueError("a damaged epoch file")
     return history
 
 
 def read_epochs(files: IFileOperations, folder: str) -> EpochHistory:
-    """Return what the epoch file says, no epochs if there is none. The last ones may begin behind the log's end.
+    """Return what the epoch file says, no epochs if there was none yet. The last ones may begin behind the log's end.
 
-    Blocks. Raises OSError, and ValueError for a damaged file.
+    Blocks. Raises OSError, and ValueError for a file that is damaged, or gone: its copy is there.
     """
     data = read_file(files, join(folder, EPOCHS), _LIMIT)
+    if data is None and files.exists(join(folder, EPOCHS_COPY)):
+        raise ValueError("no epoch file")
     return EpochHistory() if data is None else decode_epochs(data)
 
 

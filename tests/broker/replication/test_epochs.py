@@ -9,6 +9,8 @@ from logd.broker.replication.leader import LeaderRole
 from logd.log.disk.names import EPOCHS, EPOCHS_COPY
 from logd.log.epochs.epoch_file import read_epochs
 from logd.log.epochs.search import find_epochs
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
 from logd.testing.memory.broker import MemoryBroker
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
@@ -82,6 +84,48 @@ class LostEpochsTests(ReplicaTestCase):
         self.assertEqual(len(self.contents()), 1)
         self.assertLess(self.version() - before, 5)
         self.send(b"afterwards")
+
+
+class RemovedEpochsTests(ReplicaTestCase):
+    """A partition whose epoch file is gone from one disk, and whose log has all marks."""
+
+    def start_without_file(self, broker: MemoryBroker) -> None:
+        """Start a broker again without its epoch file; check that it has lost nothing by that."""
+        self.send(b"before")
+        self.cluster.advance(0.5)
+        (content,) = self.contents()
+        broker.kill()
+        broker.files.remove(f"/data/t-0/{EPOCHS}")
+        refused: list[int] = []
+        truncate = LogStore.truncate
+
+        def noted(store: LogStore, log: PartitionLog, position: int, *more: Any, **named: Any) -> None:
+            refused.append(position)
+            truncate(store, log, position, *more, **named)
+
+        self.patch(LogStore, "truncate", noted)
+        broker.start()
+        self.cluster.advance(8.0)
+        self.assertEqual((refused, len(self.in_sync()), len(self.contents())), ([], 3, 1))
+        self.assertTrue(self.contents().pop().startswith(content))
+
+    def test_a_follower(self) -> None:
+        """It knows its epochs by the marks, and cuts nothing off that it is counted on for."""
+        self.start_without_file(self.followers[0])
+
+    def test_a_leader(self) -> None:
+        """It leads on in another epoch, as followers may have entries of the last one that it has lost."""
+        leader, epoch = self.leader, self.epoch
+        self.start_without_file(leader)
+        self.assertIs(self.leader, leader)
+        self.assertGreater(self.epoch, epoch)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the leader."""
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        return role.epoch
 
 
 class EmptyEpochTests(ReplicaTestCase):

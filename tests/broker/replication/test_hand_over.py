@@ -66,6 +66,16 @@ class HandOverTests(SlowDisksTestCase):
         self.assertNotIn(leader, (number, -1))
         self.cluster.wait(stopping)
 
+    def test_a_follower_of_a_busy_leader(self) -> None:
+        """It copies nothing any more when it flushes the last time: that would never end."""
+        follower, producer = self.followers[0], self.cluster.producer(acks=1)
+        self.delays = {broker.host: 0.05 for broker in self.cluster.brokers}
+        began, stopping = self.cluster.clock.seconds(), follower.stop()
+        while not stopping.called and self.cluster.clock.seconds() < began + 5.0:
+            producer.send("t", b"x").addErrback(lambda _: None)
+            self.cluster.advance(0.02)
+        self.assertTrue(self.successResultOf(stopping).clean)
+
     def test_a_follower_that_needs_more_than_a_second(self) -> None:
         """It is the only one, and is still flushing what the leader has: the stop has time enough to wait for it."""
         follower, other = self.followers

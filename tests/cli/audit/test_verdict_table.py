@@ -111,5 +111,5 @@ class VerdictTableTests(SynchronousTestCase):
             subprocess.Popen([sys.executable, "-c", program, str(self.folder), str(number)], cwd=root)
             for number in range(2)
         ]
-        self.assertEqual([run.wait(60) for run in runs], [0, 0])
+        self.assertEqual([run.wait(240) for run in runs], [0, 0])
         self.assertEqual(len(self.rows()), 10)

@@ -26,7 +26,7 @@ class BenchCoordinationTests(SynchronousTestCase):
             [*command, "--rounds", "1", "--seconds", "0.3", "--json", "--folder", "."],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         self.assertEqual(run.returncode, 0, run.stderr)

@@ -124,11 +124,11 @@ class BlockingGroupTests(BlockingTestCase):
         def work() -> tuple[list[bytes | None], list[bytes | None]]:
             with self.group(first, decode_messages=20, consumer_name="a") as one:
                 (stream,) = one.create_message_streams("topic1", 1)
-                mine = [stream.get(5.0).payload for _ in range(5)]
+                mine = [stream.get(60.0).payload for _ in range(5)]
                 with self.group(second, consumer_name="b") as two:
                     (other,) = two.create_message_streams("topic1", 1)
-                    theirs = [other.get(5.0).payload for _ in range(100)]
-                    mine += [stream.get(5.0).payload for _ in range(96)]
+                    theirs = [other.get(60.0).payload for _ in range(100)]
+                    mine += [stream.get(60.0).payload for _ in range(96)]
                     return mine, theirs
 
         mine, theirs = await self.on_thread(work)
@@ -145,16 +145,16 @@ class BlockingGroupTests(BlockingTestCase):
         def work() -> list[bytes | None]:
             with self.group(tree, corrupt_retries=0, consumer_name="a") as consumer:
                 (stream,) = consumer.create_message_streams("topic1", 1)
-                got = [stream.get(5.0).payload for _ in range(3)]
-                self.assertRaises(CorruptMessage, stream.get, 5.0)
+                got = [stream.get(60.0).payload for _ in range(3)]
+                self.assertRaises(CorruptMessage, stream.get, 60.0)
                 self.logs[0].data[ENTRY * 3 + 10] ^= 1
                 second = self.group(tree, consumer_name="b")
                 second.create_message_streams("topic1", 1)
-                deadline = time.monotonic() + 30.0
+                deadline = time.monotonic() + 60.0
                 while len(got) < 4 and time.monotonic() < deadline:
                     # It fails, at once, until the group has been shared out again.
                     with contextlib.suppress(CorruptMessage):
-                        got.append(stream.get(5.0).payload)
+                        got.append(stream.get(60.0).payload)
                 second.close()
                 return got
 

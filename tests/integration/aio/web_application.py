@@ -87,7 +87,7 @@ def main(broker: str) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        WebApplication(broker), loop="uvloop", lifespan="on", log_level="warning", timeout_graceful_shutdown=5
+        WebApplication(broker), loop="uvloop", lifespan="on", log_level="warning", timeout_graceful_shutdown=60
     )
     uvicorn.Server(config).run(sockets=[listening])
 

@@ -54,9 +54,9 @@ class LimitsTestCase(BrokerTestCase):
 
 
 class UnfinishedTests(LimitsTestCase):
-    """frame.ms: a request must be complete within half a second."""
+    """frame.ms: a request must be complete within seconds; those of the other client may take some."""
 
-    options = settings(frame_ms=500)
+    options = settings(frame_ms=4000)
 
     def test_peers_that_dribble_are_closed(self) -> None:
         """The log says why; peers that have sent nothing, or a whole request, stay."""
@@ -74,7 +74,7 @@ class UnfinishedTests(LimitsTestCase):
             return all(self.closed(peer) for peer in dribbling)
 
         self.until(all_closed, "dribbling peers are closed")
-        self.until_logged("its request was not complete within frame.ms = 500")
+        self.until_logged("its request was not complete within frame.ms = 4000")
         for peer in (silent, done):
             self.assertEqual(peer.ask(Fetch("t", 0, 0, 10)).error, 0)
 
@@ -115,9 +115,9 @@ class TogetherTests(LimitsTestCase):
 
 
 class NotTakingTests(LimitsTestCase):
-    """send.ms: a peer must take some of its answers within half a second."""
+    """send.ms: a peer must take some of its answers within seconds, in which also a slow one takes some."""
 
-    options = settings(send_ms=500)
+    options = settings(send_ms=4000)
 
     def test_a_peer_that_takes_nothing_is_closed(self) -> None:
         """The log says why; a peer that reads slowly is not closed and gets all of its answer."""
@@ -129,9 +129,9 @@ class NotTakingTests(LimitsTestCase):
         received = bytearray()
 
         def dropped() -> bool:
-            received.extend(slow.socket.recv(20_000))
+            received.extend(slow.socket.recv(5000))
             self.served()
-            return "has not taken its answers for send.ms = 500" in self.broker_log()
+            return "has not taken its answers for send.ms = 4000" in self.broker_log()
 
         self.until(dropped, "the stuck peer is closed")
         received += slow.receive(6 + self.end - len(received))
@@ -142,9 +142,9 @@ class NotTakingTests(LimitsTestCase):
 
 
 class SilentTests(LimitsTestCase):
-    """idle.ms: a peer must send something within half a second."""
+    """idle.ms: a peer must send something within seconds, in which the other client sends also on a busy machine."""
 
-    options = settings(idle_ms=500)
+    options = settings(idle_ms=4000)
 
     def test_an_idle_peer_is_closed(self) -> None:
         """The log says why; a peer that sends requests stays."""
@@ -155,7 +155,7 @@ class SilentTests(LimitsTestCase):
             return self.closed(idle)
 
         self.until(gone, "the idle peer is closed")
-        self.until_logged("has sent nothing for idle.ms = 500")
+        self.until_logged("has sent nothing for idle.ms = 4000")
         self.served()
 
 
@@ -170,7 +170,7 @@ class CrowdTests(LimitsTestCase):
         sent = 0
         with contextlib.suppress(TimeoutError):
             while sent < 200 * len(ask):
-                sent += peer.socket.send(ask)
+                sent += peer.socket.send(ask[sent % len(ask) :])
                 self.served()
         peer.socket.settimeout(PATIENCE)
         first = peer.frame()

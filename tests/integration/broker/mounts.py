@@ -72,13 +72,22 @@ def unmount(path: Path) -> None:
     """
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
         devices = [each.split()[0] for each in mounts if each.split()[1] == str(path)]
-    _run("umount", str(path))
     (device,) = devices
-    in_use, deadline = Path("/sys/block", Path(device).name, "loop", "backing_file"), time.monotonic() + PATIENCE
-    while in_use.exists():
+    image = _image_of(device)
+    _run("umount", str(path))
+    deadline = time.monotonic() + PATIENCE
+    while _image_of(device) == image:  # another image, once the device is free: that of a test beside this one
         if time.monotonic() > deadline:
             raise AssertionError(f"{device}, which was mounted at {path}, is still in use: mounted elsewhere?")
         time.sleep(POLL_SECONDS)
+
+
+def _image_of(device: str) -> str | None:
+    """Return the file that a loop device has; None while it is free."""
+    try:
+        return Path("/sys/block", Path(device).name, "loop", "backing_file").read_text(encoding="utf-8")
+    except OSError:
+        return None
 
 
 def see_to(path: Path) -> None:

@@ -26,14 +26,16 @@ PARTITIONS = 4
 #: Seconds between two rounds of a producer, which sends to each partition: some 400 messages a second, so that brokers
 #: and clients have a processor left for what the tests are about.
 PAUSE_SECONDS = 0.02
+#: A session that no stopped broker outlasts in a test.
+LONG_SESSION_MS = 60_000
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 
 
-class LoadTests(ClusterTestCase):
-    """Producers and a consumer go on while brokers come and go."""
+class LoadTestCase(ClusterTestCase):
+    """Producers and a consumer that go on while brokers come and go."""
 
     count = 3
-    options = ("--set", f"topics.partitions={PARTITIONS}")
+    options: tuple[str, ...] = ("--set", f"topics.partitions={PARTITIONS}")
 
     def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
         """Start with no message acknowledged or seen."""
@@ -91,6 +93,10 @@ class LoadTests(ClusterTestCase):
         before = dict(self.by_partition)
         await self.until(lambda: all(self.by_partition.get(n, 0) > before.get(n, 0) + 20 for n in partitions))
 
+
+class LoadTests(LoadTestCase):
+    """A broker is killed, and the tree."""
+
     async def test_messages_survive_a_kill_and_a_new_port(self) -> None:
         """The other brokers' partitions go on; those of the killed one have no leader until it is back."""
 
@@ -111,19 +117,6 @@ class LoadTests(ClusterTestCase):
             self.brokers[1].port = free_port()
             await deferToThread(self.brokers[1].start)
             await self.grown(mine)
-
-        await self.under_load(work)
-
-    async def test_a_stopped_broker_leaves_the_metadata_at_once(self) -> None:
-        """Clients do not wait for its session to expire; once it is back, its partitions go on."""
-
-        async def work() -> None:
-            admin = self.admin(self.brokers[0])
-            self.assertEqual(await deferToThread(self.brokers[2].stop), 0)
-            found = await admin.metadata()
-            self.assertEqual([broker.id for broker in found.brokers], [1, 2])
-            await deferToThread(self.brokers[2].start)
-            await self.grown(list(range(PARTITIONS)))
 
         await self.under_load(work)
 
@@ -148,6 +141,27 @@ class LoadTests(ClusterTestCase):
                     await deferLater(CLOCK, 0.1)
                 except TopicExists:
                     break  # the answer of the attempt before was lost, not the attempt
+            await self.grown(list(range(PARTITIONS)))
+
+        await self.under_load(work)
+
+
+class StoppedBrokerTests(LoadTestCase):
+    """A broker is stopped in order."""
+
+    options = (*LoadTestCase.options, "--set", f"zookeeper.session.ms={LONG_SESSION_MS}")  # the last of a name counts
+
+    async def test_a_stopped_broker_leaves_the_metadata_at_once(self) -> None:
+        """Clients do not wait for its session to expire; once it is back, its partitions go on."""
+
+        async def work() -> None:
+            admin = self.admin(self.brokers[0])
+            self.assertEqual(await deferToThread(self.brokers[2].stop), 0)
+            stopped = CLOCK.seconds()
+            # The other broker is told by the tree, perhaps a moment later.
+            await self.until_metadata(admin, lambda found: [broker.id for broker in found.brokers] == [1, 2])
+            self.assertLess(CLOCK.seconds() - stopped, LONG_SESSION_MS / 2000)
+            await deferToThread(self.brokers[2].start)
             await self.grown(list(range(PARTITIONS)))
 
         await self.under_load(work)
@@ -274,10 +288,13 @@ class CommandTests(CommandTestCase):
         )
         self.assertIn(found[0]["instance"], await self.logd("brokers", "list"))
         await self.logd("topics", "create", "t", "--partitions", "2")
+        for broker in self.brokers:  # the one that did not create the topic is told of it by the tree
+            await self.until_metadata(self.admin(broker), lambda found: bool(found.topics))
         described = json.loads(await self.logd("topics", "describe", "t", "--json"))["partitions"]
         at = {each["leader"]: each["address"] for each in described}
         self.assertEqual(at, {n + 1: broker.address for n, broker in enumerate(self.brokers)})
         await deferToThread(self.brokers[1].stop)
+        await self.until_metadata(self.admin(self.brokers[0]), lambda found: len(found.brokers) == 1)
         described = json.loads(await self.logd("topics", "describe", "t", "--json", status=1))["partitions"]
         dead = next(each for each in described if each["brokers"] == [2])
         self.assertEqual((dead["leader"], dead["address"]), (-1, None))

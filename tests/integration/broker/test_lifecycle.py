@@ -27,7 +27,7 @@ from tests.integration.shared_servers import shared
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
 STOPPING = 111
 #: Seconds that the end of a process may take on a busy machine.
-SLACK = 10.0
+SLACK = 60.0
 
 
 def some_set(number: int, size: int = 100) -> bytes:
@@ -35,10 +35,8 @@ def some_set(number: int, size: int = 100) -> bytes:
     return MessageSet([Message(b"%d " % number + bytes(size)), Message(b"more")]).encode()
 
 
-class StopTests(BrokerTestCase):
-    """SIGTERM at a broker with clients of every kind."""
-
-    options = ("--set", "stop.ms=3000")
+class StopTestCase(BrokerTestCase):
+    """A broker that is stopped, with status 0."""
 
     def stop(self) -> None:
         """Stop the broker, which must end with status 0."""
@@ -52,6 +50,13 @@ class StopTests(BrokerTestCase):
                 size = sum(path.stat().st_size for path in folder.glob("*.log"))
                 found[folder.name] = (Checkpoint.decode((folder / "checkpoint").read_bytes()), size)
         return found
+
+
+class StopTests(StopTestCase):
+    """SIGTERM at a broker with clients of every kind."""
+
+    #: A busy disk may take seconds for the last syncs, and nothing waits for it when all is well.
+    options = ("--set", "stop.ms=25000")
 
     def test_a_clean_stop_keeps_everything_and_needs_no_scan(self) -> None:
         """The next start trusts the checkpoint: it does not see damage that a scan would find."""
@@ -136,6 +141,13 @@ class StopTests(BrokerTestCase):
         self.assertEqual(peer.answer(request).parts[0].visible_end, end)
         self.assertTrue(peer.is_closed())
 
+
+class ConsumersThatDoNotReadTests(StopTestCase):
+    """SIGTERM while a consumer takes none of its answers: the broker waits for it until stop.ms is nearly over."""
+
+    #: A fifth of it is left then for what the next start needs, also on a busy disk.
+    options = ("--set", "stop.ms=15000")
+
     def test_a_stop_cuts_off_a_consumer_that_does_not_read(self) -> None:
         """It is cut off after stop.ms, and the broker still ends with status 0."""
         peer = self.connect(receive_buffer=4096)
@@ -166,7 +178,7 @@ class StopTests(BrokerTestCase):
 class ProducersThatKeepSendingTests(BrokerTestCase):
     """SIGTERM while producers that expect no answer never pause."""
 
-    options = ("--set", "stop.ms=5000")
+    options = ("--set", "stop.ms=20000")
 
     def test_the_broker_stops_in_time(self) -> None:
         """The broker reads no further requests, so what it took is flushed and the status is 0."""
@@ -192,7 +204,7 @@ class ProducersThatKeepSendingTests(BrokerTestCase):
         self.until(lambda: len(self.content("t")) > 1 << 20, "messages are stored")
         began = time.monotonic()
         self.assertEqual(self.broker.stop(), 0)
-        self.assertLess(time.monotonic() - began, 5.0 + SLACK)
+        self.assertLess(time.monotonic() - began, 20.0 + SLACK)
         for thread in threads:
             thread.join(PATIENCE)
         self.assertEqual(len(ended), 2)
@@ -223,6 +235,7 @@ class DiskThatHangsTests(SynchronousTestCase):
         log = Path(broker.log).read_text(encoding="utf-8")
         self.assertIn("t-0", log.split("not flushed within stop.ms = 1500")[1].splitlines()[0])
         Path(flag).unlink()
+        broker.options = ("stop.ms=25000",)  # the disk may be busy
         broker.start()
         with Peer(broker.port) as peer:
             content = peer.ask(Fetch("t", 0, 0, 1 << 20)).message_set

@@ -26,10 +26,14 @@ MESSAGES = 20
 
 
 class LostLogTests(ClusterTestCase):
-    """One broker with a tree in another process; topic "t" has two partitions with messages."""
+    """One broker with a tree in another process; topic "t" has two partitions with messages.
+
+    A broker whose predecessor was killed joins once the former session is over, and serves nothing before: it waits for
+    the tree for longer than that takes on a busy machine.
+    """
 
     count = 1
-    options = ("--set", "zookeeper.timeout.ms=5000")
+    options = ("--set", "zookeeper.timeout.ms=60000")
 
     def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
         """Fill the topic."""
@@ -49,14 +53,14 @@ class LostLogTests(ClusterTestCase):
 
     async def send(self, partition: int, count: int = MESSAGES) -> int:
         """Send ``count`` messages; return the position behind them."""
-        producer = self.producer(delivery_timeout=20.0)
+        producer = self.producer()
         sent = await producer.send("t", MessageSet([Message(b"m%d" % n) for n in range(count)]), partition=partition)
         await producer.close()
         return int(sent.next_position)
 
     async def answer(self, partition: int) -> tuple[int, int] | None:
         """Return the start and end of a partition's log, None when it is offline."""
-        admin = Admin(self.in_broker().address, **CLIENTS)
+        admin = Admin(self.in_broker().address, request_timeout=PATIENCE, **CLIENTS)
         try:
             found = await admin.describe_log("t", partition)
         except PartitionOffline:
@@ -142,6 +146,7 @@ class LostLogTests(ClusterTestCase):
         broker = self.in_broker()
         broker.kill()
         self.tree.kill()
+        broker.options = [*broker.options, "--set", "zookeeper.timeout.ms=5000"]  # the last of a name counts
         shutil.rmtree(self.data / "t-0")
         await deferToThread(broker.start)
         self.assertEqual(await self.answer(1), (0, self.ends[1]))

@@ -16,7 +16,7 @@ from tests.integration.chaos.ledger import read_rows
 #: The bytes of one, two or three marks of epochs one behind the other.
 MARKS = (MARK_BYTES, 2 * MARK_BYTES, 3 * MARK_BYTES)
 #: Seconds for reading what an idempotent producer has sent.
-_READ_SECONDS = 60.0
+_READ_SECONDS = 300.0
 
 
 @define

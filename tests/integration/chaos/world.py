@@ -184,7 +184,9 @@ class World:
                 options += ["--set", "min.insync.replicas=2", "--set", "replica.lag.ms=3000"]
                 options += ["--set", "leader.balance.ms=1000"]
                 options += ["--kafka-listen", f"tcp:{self.kafka_ports[number]}:interface=127.0.0.1"]
-            broker = BrokerProcess(data, options, self.ports[number], wrap=WRAP, zookeeper=self.tree.hosts)
+            broker = BrokerProcess(
+                data, options, self.ports[number], wrap=WRAP, patience=_PATIENCE, zookeeper=self.tree.hosts
+            )
             self.brokers.append(broker.start())
 
     def start_clients(self) -> None:

@@ -18,6 +18,7 @@ from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.background import BackgroundTestCase
 from tests.integration.clusters import CLIENTS, CLOCK
+from tests.integration.peers import until_all_known
 from tests.integration.topics import create_topic
 
 JUMP = 1 << 40
@@ -106,6 +107,7 @@ class LostMachineTests(BackgroundTestCase):
                 each.start()
             self.broker = brokers[0]
             if life == "first":
+                until_all_known(*(each.port for each in brokers))
                 self.logd("topics", "create", "clicks", "--partitions=2", "--replicas=2", "--set=min.insync.replicas=2")
                 backup = f"{folder}/backup"
                 given = await self.send(b"one")

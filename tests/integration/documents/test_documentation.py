@@ -13,7 +13,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from tests.documentation.pages import ROOT, Block, Typed, blocks_of, indented, pages, typed
 
 #: The longest time of one page, in seconds.
-PATIENCE = 420.0
+PATIENCE = 1200.0
 #: A network, mounts and processes of their own, which all end with the first of them.
 _ISOLATED = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 #: Lets go of the disks of other tests: a mount of its own would keep one busy, and its failed pages, behind the end of

@@ -16,6 +16,8 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from logd.testing.processes.zookeeper import missing
 
 ROOT = Path(__file__).resolve().parents[3]
+#: The longest time of one move, in seconds: each starts ten processes one after the other.
+PATIENCE = 600.0
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 #: Ends the daemons and jobs of a program, and waits for them.
 END = """
@@ -50,7 +52,7 @@ class OperationsTests(SynchronousTestCase):
             env={**environment, "PATH": path},
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=PATIENCE,
         )
         logs = {each.name: each.read_text(encoding="utf-8")[-2000:] for each in self.folder.glob("*.log")}
         self.assertEqual(done.returncode, 0, (done.stdout, done.stderr, logs))

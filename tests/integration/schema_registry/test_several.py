@@ -13,6 +13,7 @@ from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import four_letter_word
 from logd.testing.processes.schema_registry import SchemaRegistryProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
+from tests.integration.peers import PATIENCE
 from tests.integration.schema_registry.rig import RegistryProcessTestCase, ask, record
 
 REQUESTS = 200
@@ -32,6 +33,23 @@ class SeveralRegistriesHistories(RegistryProcessTestCase):
         self.assertEqual(status, 200, answer)
         return int(answer["id"])
 
+    def register_again(self, number: int, text: str, subject: str) -> int:
+        """Register at one of the two; repeat what fails because the tree does not answer."""
+        url = self.registries[number % 2].url
+        while True:
+            status, answer = ask(url, f"/subjects/{subject}/versions", {"schema": text})
+            if status < 500:
+                self.assertEqual(status, 200, answer)
+                return int(answer["id"])
+            time.sleep(POLL_SECONDS)
+
+    def until(self, true: Callable[[], bool], what: str) -> None:
+        """Poll until ``true()`` holds; fail with ``what`` after PATIENCE seconds."""
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            self.assertLess(time.monotonic(), deadline, f"never happened: {what}")
+            time.sleep(POLL_SECONDS)
+
     def check_200_concurrent_registrations(self, register: Callable[[int, str, str], int]) -> None:
         """Register one schema in many subjects, and forty schemas that compete for the next id and version."""
         ask(self.url, "/config", {"compatibility": "NONE"}, "PUT")
@@ -48,9 +66,12 @@ class SeveralRegistriesHistories(RegistryProcessTestCase):
             ids.setdefault(number, set()).add(schema_id)
         self.assertEqual(sorted(map(tuple, ids.values())), [(number,) for number in range(2, 42)])
         for registry in self.registries:
-            _, versions = ask(registry.url, "/subjects/one/versions")
-            self.assertEqual(versions, list(range(1, 41)))
-            self.assertEqual(len(ask(registry.url, "/subjects")[1]), REQUESTS + 1)
+            self.shows_all(registry.url)
+
+    def shows_all(self, url: str) -> None:
+        """Wait until a registry shows all versions and subjects: what the other one did last comes by a watch."""
+        self.until(lambda: ask(url, "/subjects/one/versions") == (200, list(range(1, 41))), "all versions")
+        self.until(lambda: len(ask(url, "/subjects")[1]) == REQUESTS + 1, "all subjects")
 
     def check_kills(self) -> None:
         """Kill registries and the tree under load: an answer stays true, and what had none has at most one id."""
@@ -78,9 +99,8 @@ class SeveralRegistriesHistories(RegistryProcessTestCase):
                 if answer.exception() is None and answer.result()[0] == 200:
                     given[number] = answer.result()[1]["id"]
         for number in range(120):
-            status, answer = ask(self.url, "/subjects/k/versions", {"schema": record(f"f{number}")})
-            self.assertEqual(status, 200, answer)
-            self.assertEqual(given.setdefault(number, answer["id"]), answer["id"])
+            found = self.register_again(0, record(f"f{number}"), "k")
+            self.assertEqual(given.setdefault(number, found), found)
         self.assertEqual(sorted(given.values()), list(range(1, 121)))
 
 
@@ -103,17 +123,7 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
 
     def make_tree(self, data: str) -> ZooKeeperProcess:
         """Return a ZooKeeper that grants a session less than the client asks for."""
-        return ZooKeeperProcess(data, settings=("maxSessionTimeout=2000",))
-
-    def register_again(self, number: int, text: str, subject: str) -> int:
-        """Register at one of the two; repeat what fails because the tree does not answer."""
-        url = self.registries[number % 2].url
-        while True:
-            status, answer = ask(url, f"/subjects/{subject}/versions", {"schema": text})
-            if status < 500:
-                self.assertEqual(status, 200, answer)
-                return int(answer["id"])
-            time.sleep(POLL_SECONDS)
+        return ZooKeeperProcess(data, settings=("maxSessionTimeout=4000",))
 
     def expired_sessions(self) -> int:
         """Return how many sessions the server has ended for silence."""
@@ -126,9 +136,10 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
         paused = self.registries[0]
 
         def expire() -> None:
+            before = self.expired_sessions()  # on a busy machine the other's may have expired
             paused.pause()
             try:
-                while not self.expired_sessions():
+                while self.expired_sessions() == before:
                     time.sleep(POLL_SECONDS)
             finally:
                 paused.resume()
@@ -143,7 +154,6 @@ class RealZooKeeperTests(SeveralRegistriesHistories):
 
             self.check_200_concurrent_registrations(register)
             expiring[0].result()
-        self.assertEqual(self.expired_sessions(), 1)
 
     def test_ids_and_schemas_survive_kills_of_registries_and_tree(self) -> None:
         """Schemas whose registration was answered are there afterwards; the others have at most one id."""

@@ -15,13 +15,13 @@ def use_rights(address: str, user: str, password: str) -> None:
         assert message.payload == b"hello", message
     with Producer(address, user=user, password=password) as producer:
         try:
-            producer.send("t", b"not allowed").wait(30)
+            producer.send("t", b"not allowed").wait(100)
         except TopicAuthorizationFailed:
             print("not allowed")
     for name, wrong in ((user, "wrong"), ("bob", "x")):
         try:
             with Producer(address, user=name, password=wrong) as producer:
-                producer.send("t", b"x").wait(30)
+                producer.send("t", b"x").wait(100)
         except AuthenticationFailed:
             print("not proved")
 

@@ -62,7 +62,7 @@ class RefusedStartTests(SynchronousTestCase):
         options = ("--listen", _ALL.format(port), "--open-to-network")
         with CoordinationProcess(self.data(), options, port) as server:
             client = KazooClient(server.hosts, timeout=10)
-            client.start(30)
+            client.start(PATIENCE)
             client.create("/x")
             client.stop()
             client.close()

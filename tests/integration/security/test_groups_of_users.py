@@ -85,7 +85,7 @@ class Place:
         """Return a client of the tree that authenticates by USER:PASSWORD."""
         auth = [("digest", each) for each in credentials]
         client = KazooClient(self.broker.coordination, auth_data=auth, timeout=10)
-        client.start(30)
+        client.start(PATIENCE)
         atexit.register(client.stop)
         return client
 
@@ -116,7 +116,7 @@ def place(kind: str) -> Place:
     broker.start()
     atexit.register(broker.kill)
     found = _places[kind] = Place(broker, folder)
-    admin, patience = found.tree(TREE), time.monotonic() + 20
+    admin, patience = found.tree(TREE), time.monotonic() + PATIENCE
     while not admin.exists(paths.QUOTAS):  # the last node that the broker makes in a new tree
         if time.monotonic() > patience:
             raise AssertionError("the broker makes no tree")
@@ -193,7 +193,7 @@ class GroupsOfUsersContract(_Case):
         ben = self.tree(f"ben:{USERS['ben']}")
         ben.get("/consumers/shared/offsets/t/0")
         place.tree(TREE).delete(paths.access_rule(rule.id))
-        patience = time.monotonic() + 20
+        patience = time.monotonic() + PATIENCE
         while True:
             try:
                 ben.set("/consumers/shared/offsets/t/0", b"0")

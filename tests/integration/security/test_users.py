@@ -44,8 +44,6 @@ except ImportError:  # an extra: logd[tls]
 BLOCKING = (sys.executable, str(Path(__file__).with_name("blocking_clients.py")))
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 ROOT, ANN = ("root", "the password of root"), ("ann", "the password of ann")
-#: Seconds in which a removed user has to be cut off.
-SOON = 1.0
 
 
 @frozen
@@ -141,7 +139,7 @@ class NativeUsersTests(SynchronousTestCase):
         address = place().broker.address
         user, password = ANN
         done = subprocess.run(
-            [*BLOCKING, "rights", address, user, password], capture_output=True, text=True, timeout=90
+            [*BLOCKING, "rights", address, user, password], capture_output=True, text=True, timeout=PATIENCE
         )
         self.assertEqual(done.stdout.splitlines(), ["not allowed", "not proved", "not proved"], done.stderr)
 
@@ -244,7 +242,7 @@ class KafkaUsersTests(SynchronousTestCase):
         """Return the address for a protocol."""
         return self.place.tls if protocol.endswith("SSL") else self.place.scram
 
-    def confluent(self, protocol: str, more: dict[str, Any], seconds: float = 10.0) -> set[str]:
+    def confluent(self, protocol: str, more: dict[str, Any], seconds: float = PATIENCE) -> set[str]:
         """Return the topics that confluent-kafka sees."""
         from confluent_kafka.admin import AdminClient
 
@@ -277,7 +275,8 @@ class KafkaUsersTests(SynchronousTestCase):
             for password, status in ((ANN[1], 0), ("wrong", 1)):
                 settings = ("security.protocol=SASL_PLAINTEXT", f"sasl.mechanism={mechanism}", "sasl.username=ann")
                 words = [word for each in (*settings, f"sasl.password={password}") for word in ("-X", each)]
-                command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", "10" if not status else "2"]
+                seconds = 2.0 if status else PATIENCE
+                command = [program, "-b", self.bootstrap("SASL_PLAINTEXT"), "-L", "-m", f"{seconds:.0f}"]
                 ran = subprocess.run([*command, *words], capture_output=True, text=True, timeout=PATIENCE, check=False)
                 self.assertEqual(ran.returncode, status, ran.stderr)
                 self.assertEqual('topic "t"' in ran.stdout, not status)
@@ -287,7 +286,7 @@ class KafkaUsersTests(SynchronousTestCase):
         from kafka import KafkaConsumer
         from kafka.errors import KafkaError
 
-        def read(protocol: str, mechanism: str, password: str) -> bytes:
+        def read(protocol: str, mechanism: str, password: str, patience: float = PATIENCE) -> bytes:
             consumer = KafkaConsumer(
                 "t",
                 bootstrap_servers=self.bootstrap(protocol),
@@ -297,8 +296,8 @@ class KafkaUsersTests(SynchronousTestCase):
                 sasl_plain_password=password,
                 ssl_cafile=self.place.file("ca.pem"),
                 auto_offset_reset="earliest",
-                consumer_timeout_ms=10_000,
-                bootstrap_timeout_ms=1500,
+                consumer_timeout_ms=int(PATIENCE * 1000),
+                bootstrap_timeout_ms=int(patience * 1000),
             )
             try:
                 return bytes(next(consumer).value)
@@ -308,7 +307,7 @@ class KafkaUsersTests(SynchronousTestCase):
         for protocol, mechanism in self.WAYS[1::2]:
             self.assertEqual(read(protocol, mechanism, ANN[1]), b"hello", (protocol, mechanism))
         with self.assertRaises(KafkaError):
-            read(*self.WAYS[0], "wrong")
+            read(*self.WAYS[0], "wrong", 1.5)
 
     def test_aiokafka(self) -> None:
         """A record is read by SCRAM-SHA-512 and by PLAIN; a wrong password fails."""
@@ -372,7 +371,7 @@ class KafkaUsersTests(SynchronousTestCase):
         context.load_cert_chain(self.place.file(f"{name}.pem"), self.place.file(f"{name}.key"))
         host, _, port = self.place.tls.partition(":")
         with (
-            socket.create_connection((host, int(port)), 10) as plain,
+            socket.create_connection((host, int(port)), PATIENCE) as plain,
             context.wrap_socket(plain, server_hostname=host) as tls,
         ):
             tls.recv(1)

@@ -30,7 +30,7 @@ def main(folder: str, broker: str) -> None:
     settings = ImportSettings(
         subscription=SourceSubscription(topics=(TOPIC,)),
         to=folder,
-        cluster=ClusterSettings(brokers=broker, retry_timeout=60.0),
+        cluster=ClusterSettings(brokers=broker, retry_timeout=300.0),
         task_bytes=TASK_BYTES,
     )
     session = open_session("test", LOCAL_MASTER, {}, 0)  # as for few bytes: full compilation would not pay

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 from logd.protocol.message import Message
 from logd.spark.worker.arrow import source_schema
 from logd.testing.processes.broker import BrokerProcess
+from tests.integration.spark.imports import PATIENCE
 from tests.integration.spark.rig import SparkTestCase, numbered
 
 
@@ -175,7 +176,7 @@ class LossTests(SparkTestCase):
 
     def wait_until(self, true: Callable[[], bool]) -> None:
         """Poll until ``true()`` holds."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while not true():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
@@ -255,13 +256,13 @@ class FailureTests(SparkTestCase):
                 time.sleep(0.5)
                 self.broker.start()
 
-        killer = threading.Thread(target=restart)
-        killer.start()
-        try:
+        with ThreadPoolExecutor(1) as killer:
+            restarted = killer.submit(restart)
             values = frame.selectExpr("cast(cast(value as string) as int) as n").selectExpr(
                 "count(*)", "sum(n)", "count(distinct n)"
             )
-            found = tuple(values.first())
-        finally:
-            killer.join()
+            try:
+                found = tuple(values.first())
+            finally:
+                restarted.result()  # a broker that has not come back is the first failure
         self.assertEqual(found, (2 * count, sum(range(2 * count)), 2 * count))

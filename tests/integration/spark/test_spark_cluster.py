@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from logd.testing.processes.broker import BrokerProcess, free_port
@@ -57,12 +57,12 @@ class ClusterTests(SparkTestCase):
             broker.port = free_port()
             broker.start()
 
-        mover = threading.Thread(target=move)
-        mover.start()
-        try:
-            yield
-        finally:
-            mover.join()
+        with ThreadPoolExecutor(1) as mover:
+            moved = mover.submit(move)
+            try:
+                yield
+            finally:
+                moved.result()  # a broker that has not come back is the first failure
 
     def test_spark_goes_on_while_a_broker_moves(self) -> None:
         """The others' metadata give its new port; reads and imports have each message once, writes at least once."""
@@ -88,7 +88,7 @@ class ClusterTests(SparkTestCase):
         settings = ImportSettings(
             subscription=SourceSubscription(topics=(source,)),
             to=f"{shared_folder()}/{self.name()}.files",
-            cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=60.0),
+            cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=300.0),
             task_bytes=100_000,
         )
         with self.moving(self.brokers[1]):

@@ -6,6 +6,7 @@ from typing import Any
 
 from logd.protocol.key_placement import partition_of_key
 from logd.protocol.message import Message
+from tests.integration.spark.imports import PATIENCE
 from tests.integration.spark.rig import SparkTestCase, numbered, shared_folder
 
 
@@ -94,7 +95,7 @@ class SinkTests(SparkTestCase):
                 .trigger(availableNow=True)
                 .start()
             )
-            self.assertTrue(query.awaitTermination(60))
+            self.assertTrue(query.awaitTermination(PATIENCE))
             self.assertIsNone(query.exception())
         values = [int(row.value) for row in self.read(target).orderBy("offset").collect()]
         self.assertEqual(values, list(range(200)))

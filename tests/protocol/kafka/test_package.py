@@ -48,5 +48,7 @@ class PackageTests(SynchronousTestCase):
             "for api in APIS.values():\n"
             "    api.key in (0, 1, 18) or api.module()\n"
         )
-        ran = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60)
+        ran = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=240
+        )
         self.assertEqual(ran.stderr, "")

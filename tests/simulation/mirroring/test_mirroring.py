@@ -76,7 +76,7 @@ class MirroringTests(SynchronousTestCase):
         command = "from tests.simulation.mirroring.simulation import digest_of; print(digest_of(2))"
         environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
         ran = subprocess.run(
-            [sys.executable, "-c", command], env=environment, cwd=ROOT, capture_output=True, timeout=120, check=False
+            [sys.executable, "-c", command], env=environment, cwd=ROOT, capture_output=True, timeout=600, check=False
         )
         self.assertEqual(ran.stdout.decode().strip(), digest, ran.stderr.decode())
 

@@ -122,7 +122,8 @@ class KafkaElections:
                     outcomes[topic, number] = ChangeOutcome(error.code, str(error))
             if unclean:
                 led = [number for number in numbers if _is_led(outcomes.get((topic, number)))]
-                outcomes.update(await self._offline(topic, led, everywhere=named))
+                everywhere = named or any(self._has_nobody_else(topic, number, live) for number in led)
+                outcomes.update(await self._offline(topic, led, everywhere))
             asked = await self._ask(topic, tuple(epochs), unclean) if epochs else ChangeOutcome()
             for number, epoch in epochs.items():
                 outcomes[topic, number] = asked
@@ -192,6 +193,13 @@ class KafkaElections:
     def _is_led_by_none_of(self, live: Container[int], topic: str, number: int) -> bool:
         state = self._broker.operations.state(topic, number)
         return state is not None and state.leader != NO_LEADER and state.leader not in live
+
+    def _has_nobody_else(self, topic: str, number: int, live: Container[int]) -> bool:
+        """Return whether a leader is the only live replica that has everything: its log may be offline for long."""
+        state, entry = self._broker.operations.state(topic, number), self._broker.topics.get(topic)
+        if state is None or entry is None or len(entry.partitions.get(number, ())) < 2:
+            return False
+        return not any(broker in live for broker in {*state.in_sync, *state.last} - {state.leader})
 
     async def _offline(self, topic: str, numbers: Sequence[int], everywhere: bool) -> dict[Place, ChangeOutcome]:
         """Return the answers about those partitions of a topic whose leaders have offline logs.

@@ -277,6 +277,23 @@ class ElectTests(ReassignmentsTestCase):
         self.patch(ReplicaOperations, "survey", lambda _, topic: survey(topic))
         self.assertEqual(self.elect({"t": [0, 1]}, 1), {("t", 0): 83, ("t", 1): 84})
 
+    def test_other_brokers_are_asked_where_a_leader_has_nobody_else(self) -> None:
+        """For all partitions at once each topic would cost a question. A leader that others can replace gives way."""
+        for number in (5, 6):
+            self.register(number)
+        self.make("t", {0: [5, 6]})
+        self.make("u", {0: [5, 0]})
+        asked: list[str] = []
+
+        async def survey(topic: str) -> dict[int, Iterable[DescribedReplica]]:
+            asked.append(topic)
+            return {5: [DescribedReplica(0, OFFLINE)]}
+
+        self.patch(ReplicaOperations, "survey", lambda _, topic: survey(topic))
+        self.assertEqual((self.elect(None, 1), asked), ({}, []))
+        self.end(6)
+        self.assertEqual((self.elect(None, 1), asked), ({("t", 0): 83}, ["t"]))
+
     def test_a_leader_that_has_died_leads_no_longer(self) -> None:
         """Though the controller has not noted it: an unclean election waits for that, and may not be needed then."""
         self.register(5)

@@ -48,7 +48,7 @@ class TypedImportTests(SparkTestCase):
             subscription=SourceSubscription(topics=(self.clicks, self.users)),
             to=self.to,
             cluster=ClusterSettings(brokers=self.broker.address),
-            schemas=SchemaSettings(RegistryAddress(self.schemas.url, 2)),
+            schemas=SchemaSettings(RegistryAddress(self.schemas.url)),
         )
 
     def register(self, topic: str, schema: str) -> int:
@@ -147,7 +147,7 @@ class TypedImportTests(SparkTestCase):
         other = self.register("another", record("x", "z=1"))
         self.fill(self.clicks, [Message(framed(other, record("x", "z=1"), {"x": 3, "z": 1}))])
         self.fill(self.users, [Message(b"wrong")])
-        settings = self.settings
+        settings = evolve(self.settings, schemas=SchemaSettings(RegistryAddress(self.schemas.url, 2)))
         loader = SparkLoader(settings, session=self.spark)
         start = loader.start
 

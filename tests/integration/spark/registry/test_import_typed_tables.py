@@ -67,7 +67,7 @@ class TypedTableTests(SparkTestCase):
             subscription=SourceSubscription(topics=(self.topic,)),
             to=f"iceberg://{self.folder}/logs.orders",
             cluster=ClusterSettings(brokers=self.broker.address),
-            schemas=SchemaSettings(RegistryAddress(self.schemas.url, 2)),
+            schemas=SchemaSettings(RegistryAddress(self.schemas.url)),
         )
 
     def register(self, schema: str, topic: str = "") -> int:

@@ -44,7 +44,7 @@ class RegistryTests(SparkTestCase):
 
     def typed(self, **options: str) -> Any:
         """Return the topic's data frame with a registry."""
-        return self.read(self.topic, registry=self.schemas.url, registryTimeoutMs="500", **options)
+        return self.read(self.topic, registry=self.schemas.url, **options)
 
     def rows(self, frame: Any) -> list[Any]:
         """Return the values."""
@@ -74,7 +74,8 @@ class RegistryTests(SparkTestCase):
     def test_executors_need_no_registry_for_the_versions_of_the_subject(self) -> None:
         """The driver sends them. For another id the task asks, and fails if nobody answers, in every mode."""
         other = Subject(self.schemas.url, "another").register(record("x", "z=1"))
-        frame, later = self.typed(mode="DROPMALFORMED"), self.typed(mode="DROPMALFORMED")
+        frame = self.typed(mode="DROPMALFORMED")
+        later = self.typed(mode="DROPMALFORMED", registryTimeoutMs="5000")
         planned = frame.rdd  # ranges and schemas are settled with its partitions
         self.assertEqual(planned.getNumPartitions(), 1)
         self.schemas.stop()
