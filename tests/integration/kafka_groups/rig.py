@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from twisted.internet.protocol import ProcessProtocol
 
 from logd.testing.processes.broker import BrokerProcess, free_port
-from tests.integration.clusters import SESSION_MS, ClusterTestCase
+from tests.integration.clusters import ClusterTestCase
 
 _SPAWN: Any = reactor
 
@@ -73,7 +73,7 @@ class KafkaClusterTestCase(ClusterTestCase):
     def broker(self, number: int, name: str = "") -> BrokerProcess:
         """Start a broker with a listener for Kafka's clients."""
         port = free_port()
-        options = ("--id", str(number), "--set", f"zookeeper.session.ms={SESSION_MS}")
+        options = ("--id", str(number), "--set", f"zookeeper.session.ms={self.session_ms}")
         kafka = ("--kafka-listen", f"tcp:{port}:interface=127.0.0.1", "--set", "kafka.groups.delay.ms=100")
         folder = str(self.folder / (name or f"broker{number}"))
         broker = BrokerProcess(folder, (*options, *kafka), zookeeper=self.tree.hosts)

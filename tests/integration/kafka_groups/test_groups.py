@@ -6,7 +6,7 @@ from logd.client.consumer.consumer import Consumer
 from logd.coord.groups.member_registration import KafkaMembers
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from tests.integration.clusters import CLOCK
+from tests.integration.clusters import CLOCK, LONG_SESSION_MS
 from tests.integration.kafka_groups.rig import KafkaClusterTestCase
 
 
@@ -14,6 +14,7 @@ class GroupsTests(KafkaClusterTestCase):
     """One broker, and a topic of four partitions."""
 
     count = 1
+    session_ms = LONG_SESSION_MS
 
     async def produce(self, name: str) -> set[str]:
         """Send twenty messages to each partition; return them."""

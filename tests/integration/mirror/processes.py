@@ -18,6 +18,7 @@ from logd.protocol.message import Message
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.mirror import MirrorProcess
 from tests.integration.background import BackgroundTestCase
+from tests.integration.clusters import LONG_SESSION_MS
 
 CLOCK: Any = reactor
 CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
@@ -27,7 +28,12 @@ class MirrorTestCase(BackgroundTestCase):
     """A cluster ``source`` and a cluster ``target``, each a broker with a tree of its own."""
 
     timeout = 240
-    settings: tuple[str, ...] = ("--set", "zookeeper.session.ms=4000")
+    session_ms = LONG_SESSION_MS
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The options of every broker."""
+        return "--set", f"zookeeper.session.ms={self.session_ms}"
 
     def setUp(self) -> None:
         """Start both clusters."""

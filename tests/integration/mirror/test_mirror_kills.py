@@ -11,6 +11,7 @@ from twisted.internet.threads import deferToThread
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
+from tests.integration.clusters import SESSION_MS
 from tests.integration.mirror.processes import CLOCK, MirrorTestCase
 
 #: Rounds of harm; CONTRIBUTING.md has the variable.
@@ -20,6 +21,8 @@ PARTITIONS = 2
 
 class KillTests(MirrorTestCase):
     """Everything that the source has acknowledged reaches the target, whatever is killed."""
+
+    session_ms = SESSION_MS
 
     async def test_nothing_is_lost_and_order_holds(self) -> None:
         """Mirrors by SIGKILL at any moment, each cluster by SIGKILL and at once again."""
