@@ -42,6 +42,10 @@ class Deadlines(Generic[Key]):
         if deadline < self._timer_at:
             self._arm(deadline)
 
+    def deadline(self, key: Key) -> float:
+        """Return the clock's time at which ``key`` is late. Raises KeyError for one that is not watched."""
+        return self._deadlines[key]
+
     def forget(self, key: Key) -> bool:
         """Remove the deadline of ``key``; return whether it had one."""
         return self._deadlines.pop(key, None) is not None

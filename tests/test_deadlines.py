@@ -33,6 +33,14 @@ class DeadlinesTests(SynchronousTestCase):
         self.assertEqual(self.late, ["fast", "later", "slow"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_the_time_of_a_deadline(self) -> None:
+        """It is that of the clock, and stays the same."""
+        self.clock.advance(3)
+        self.deadlines.watch("a", 2)
+        self.clock.advance(1)
+        self.assertEqual(self.deadlines.deadline("a"), 5)
+        self.deadlines.stop()
+
     def test_a_forgotten_key_is_never_late(self) -> None:
         """The timer stays for those to come, which make no other, until the deadlines are stopped."""
         self.deadlines.watch("a", 1)

@@ -29,6 +29,8 @@ class TopicView:
     read_at: float
     #: The broker of each partition that is offline there: it does not lead, but knows the reason.
     offline: dict[int, int] = field(factory=dict)
+    #: The leader epoch of each partition; 0 for one that is not replicated.
+    epochs: dict[int, int] = field(factory=dict)
     #: The setting message.format; "any" also from brokers that do not know it.
     message_format: str = ANY_FORMAT
     #: The partitions that have a leader, ascending.
@@ -115,6 +117,26 @@ class ClusterView(Generic[A]):
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return address
 
+    def has_left(self, address: A, partitions: Collection[tuple[str, int]], response: MetadataResponse) -> bool:
+        """Return whether the broker at ``address`` leads none of the partitions by ``response``, and another one some.
+
+        An answer that is older than what is known, by the leader epochs, says nothing. The response is not stored.
+        """
+        addresses = {broker.id: self.address_of(broker.host, broker.port) for broker in response.brokers}
+        moved = False
+        for topic in response.topics:
+            known = self._topics.get(topic.topic)
+            for each in topic.partitions:
+                if (topic.topic, each.partition) not in partitions:
+                    continue
+                leader = addresses.get(each.leader)
+                if leader == address:
+                    return False
+                epoch = 0 if known is None else known.epochs.get(each.partition, 0)
+                if leader is not None and each.error == 0 and each.leader_epoch >= epoch:
+                    moved = True
+        return moved
+
     def _view(self, topic: TopicMetadata, now: float) -> TopicView:
         return TopicView(
             name=topic.topic,
@@ -127,6 +149,7 @@ class ClusterView(Generic[A]):
                 for p in topic.partitions
                 if p.error == PartitionOffline.code and p.leader in self._addresses
             },
+            epochs={p.partition: p.leader_epoch for p in topic.partitions},
             message_format=topic.message_format,
         )
 

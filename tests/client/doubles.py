@@ -108,6 +108,10 @@ class ModelBroker:
     uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
     silent: tuple[type, ...] = ()
+    #: The broker, 7 or 8, of which nothing comes any more: its machine has lost its power.
+    dead: int = 0
+    #: True if metadata names no other broker than 7.
+    alone: bool = False
 
     def add(self, topic: str, partitions: int = 1) -> dict[int, ModelLog]:
         """Make a topic."""
@@ -186,20 +190,14 @@ class ModelBroker:
             if topic not in self.logs:
                 topics.append(TopicMetadata(topic, UnknownTopic.code, "", ()))
                 continue
+            errors, both = self.partition_errors, (7, 8)
             parts = tuple(
-                PartitionMetadata(
-                    number,
-                    self.partition_errors.get((topic, number), 0),
-                    self.leaders.get((topic, number), 7),
-                    0,
-                    (7, 8),
-                    (7, 8),
-                )
-                for number in self.logs[topic]
+                PartitionMetadata(n, errors.get((topic, n), 0), self.leaders.get((topic, n), 7), 0, both, both)
+                for n in self.logs[topic]
             )
             message_format = self.formats.get(topic, "any")
             topics.append(TopicMetadata(topic, 0, self.uuids.get(topic, f"uuid-{topic}"), parts, message_format))
-        brokers = BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668)
+        brokers = (BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668))[: 1 if self.alone else 2]
         if isinstance(request, MetadataV1):
             return MetadataResponseV1(brokers, tuple(topics), "uuid of the cluster")
         return MetadataResponse(brokers, tuple(topics))
@@ -295,7 +293,7 @@ class ModelConnection(ToldRequests):
         answer: Deferred[Any] = Deferred(lambda d: self.waiting.pop(d, None))
         self.waiting[answer] = request
         self.broker.requests.append(request)
-        if not isinstance(request, self.broker.silent):
+        if not isinstance(request, self.broker.silent) and self.id != self.broker.dead:
             self._later(self.broker.delay, request, answer, None)
         return answer
 

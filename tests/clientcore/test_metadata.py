@@ -49,6 +49,31 @@ class ClusterViewTests(SynchronousTestCase):
         assert known is not None
         self.assertEqual(known.available, (0,))
 
+    def test_a_broker_that_leads_no_more(self) -> None:
+        """Another one leads some of the partitions, and it none: one that leads another of them is alive."""
+
+        def described_by(*partitions: tuple[int, int, int]) -> MetadataResponse:
+            brokers = BrokerAddress(1, "one", 6667), BrokerAddress(2, "two", 6667)
+            parts = tuple(PartitionMetadata(number, 0, leader, epoch, (), ()) for number, leader, epoch in partitions)
+            return MetadataResponse(brokers, (TopicMetadata("t", 0, "uuid", parts),))
+
+        self.view.read(described_by((0, 1, 5), (1, 1, 5)), 0.0)
+        both = {("t", 0), ("t", 1)}
+        for partitions, asked, left in (
+            (((0, 2, 6), (1, 2, 6)), both, True),
+            (((0, 2, 6), (1, 1, 5)), both, False),
+            (((0, 2, 6), (1, 1, 5)), {("t", 0)}, True),
+            (((0, 2, 6), (1, 3, 6)), both, True),  # nobody leads the other one
+            (((0, 3, 6), (1, 3, 6)), both, False),
+            (((0, 2, 4), (1, 2, 4)), both, False),  # the answer is older than what is known
+            (((0, 2, 6),), {("u", 0)}, False),
+        ):
+            with self.subTest(partitions=partitions):
+                self.assertIs(self.view.has_left("one/6667", asked, described_by(*partitions)), left)
+        known = self.view.known("t")
+        assert known is not None
+        self.assertEqual(known.leaders, {0: 1, 1: 1})
+
     def test_a_change_is_told_once(self) -> None:
         """Other partitions are one, and a topic that was not known; another leader is none."""
         read = [(0,), (0,), (0, 1), (0, 1), (1,)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -81,6 +82,11 @@ class Cluster:
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
         #: Topics about which a request has failed since their metadata was read.
         self._doubtful: set[str] = set()
+        #: The questions to each broker about the leaders of another one's partitions, and those that are not answered.
+        self._consulted: Counter[BrokerLink] = Counter()
+        self._consulting: set[BrokerLink] = set()
+        #: The link to the broker that answered the last such question: one that is sure to be alive.
+        self._proven: BrokerLink | None = None
         self._closed = False
         #: Called with each topic that was forgotten, or of which other partitions or another message.format were read.
         self.changed: Callable[[str], None] = lambda topic: None
@@ -158,7 +164,14 @@ class Cluster:
         """Return the link to an address; a closed one after ``close``."""
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = BrokerLink(self.clock, address, self._connect, self.settings, self.random)
+            link = self._links[address] = BrokerLink(
+                self.clock,
+                address,
+                self._connect,
+                self.settings,
+                self.random,
+                self._has_moved if self.settings.discover else None,
+            )
             if self._closed:
                 link.close()  # at once, as it has no connection
         return link
@@ -168,7 +181,7 @@ class Cluster:
 
         The text names the other addresses that were tried, too.
         """
-        for link in self._links.values():
+        for link in (*([] if self._proven is None else [self._proven]), *self._links.values()):
             if link.current is not None:
                 return link, link.current
         links = [self.link(address) for address in (*self._bootstrap, *self._view.addresses)]
@@ -204,6 +217,32 @@ class Cluster:
         for topic in self._view.read(response, self.clock.seconds()):
             self.changed(topic)
         return response
+
+    async def _has_moved(self, silent: BrokerLink, partitions: Collection[tuple[str, int]]) -> bool:
+        """Ask another broker than a silent one, each in turn, whether others lead the partitions now.
+
+        False if no other one is known, or those that are have not answered yet. Raises LogdError.
+        """
+        addresses = [each for each in self._view.addresses if each != silent.address]
+        others = [self.link(each) for each in addresses or self._bootstrap if each != silent.address]
+        others = [link for link in others if link not in self._consulting]
+        if not others:
+            return False
+        link = min(others, key=lambda link: (self._consulted[link], link.current is None))
+        self._consulted[link] += 1
+        self._consulting.add(link)
+        topics = tuple(sorted({topic for topic, _ in partitions}))
+        timeout = self.settings.request_timeout
+        try:
+            connection = await link.get()
+            try:
+                response = await link.ask(connection, MetadataV1(topics), timeout)
+            except UnsupportedVersion:  # a broker of an earlier release
+                response = await link.ask(connection, Metadata(topics), timeout)
+        finally:
+            self._consulting.discard(link)
+        self._proven = link
+        return self._view.has_left(silent.address, partitions, response)
 
     def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
         """Read one topic's metadata; concurrent calls share one request. Cancellable.

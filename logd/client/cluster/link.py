@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.client.cluster.broker_outages import BrokerOutage
+from logd.client.cluster.leader_checks import LeaderChecks
 from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, kind_hint, name_of
 from logd.clientcore.answers import is_final, misfit
@@ -27,6 +28,8 @@ from logd.errors import (
     error_for_code,
 )
 from logd.interfaces import Clock, Timer
+from logd.protocol.requests.fetch_wait import FetchWait
+from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.responses import ErrorResponse
 
 #: A connection that lived shorter than this counts as a failed attempt, so that a broker that drops each connection
@@ -59,19 +62,43 @@ class ClientConnection(Protocol):
 Connect = Callable[[Address], Deferred[ClientConnection]]
 
 
+#: Partitions by topic and number.
+Partitions = Iterable[tuple[str, int]]
+#: ``has_moved(link, partitions)`` asks another broker whether others than the one of the link lead the partitions.
+HasMoved = Callable[["BrokerLink", Collection[tuple[str, int]]], Coroutine[Any, Any, bool]]
+
+
 class _Asked:
     """One request that waits for its answer."""
 
-    __slots__ = ("connection", "request", "timeout", "waiting")
+    __slots__ = ("connection", "partitions", "request", "timeout", "waiting")
 
     def __init__(
-        self, request: Any, waiting: Deferred[Any] | Callable[[Any], None], connection: ClientConnection, timeout: float
+        self,
+        request: Any,
+        waiting: Deferred[Any] | Callable[[Any], None],
+        connection: ClientConnection,
+        timeout: float,
+        partitions: Callable[[], Partitions] | None = None,
     ) -> None:
         self.request = request
         #: The connection's Deferred, or the function to call with the response or error.
         self.waiting = waiting
         self.connection = connection
         self.timeout = timeout
+        #: Returns the partitions that a request is about that does not name them.
+        self.partitions = partitions
+
+    @property
+    def is_led(self) -> bool:
+        """Return whether only the leader of partitions can answer."""
+        return self.partitions is not None or isinstance(self.request, (ProduceAck, FetchWait))
+
+    def led_partitions(self) -> Partitions:
+        """Return the partitions whose leader alone can answer."""
+        if self.partitions is not None:
+            return self.partitions()
+        return [(part.topic, part.partition) for part in self.request.parts] if self.is_led else ()
 
 
 class BrokerLink:
@@ -80,8 +107,15 @@ class BrokerLink:
     _log = Logger()
 
     def __init__(
-        self, clock: Clock, address: Address, connect: Connect, settings: LinkSettings, random: Callable[[], float]
+        self,
+        clock: Clock,
+        address: Address,
+        connect: Connect,
+        settings: LinkSettings,
+        random: Callable[[], float],
+        has_moved: HasMoved | None = None,
     ) -> None:
+        """``has_moved`` asks other brokers; without it a broker that does not answer is waited for."""
         self.address = address
         self.current: ClientConnection | None = None
         self._clock = clock
@@ -89,6 +123,10 @@ class BrokerLink:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
+        self._checks: LeaderChecks | None = None
+        if has_moved is not None:
+            ask_others = partial(self._ask_others, has_moved)
+            self._checks = LeaderChecks(clock, self._waits_since, ask_others, self._give_up)
         self._outage = BrokerOutage(clock, name_of(address), self._keep_trying)
         #: The time at which the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
@@ -122,9 +160,16 @@ class BrokerLink:
                 self._begin()
         return waiter
 
-    def ask(self, connection: ClientConnection, request: Any, timeout: float) -> Deferred[Any]:
+    def ask(
+        self,
+        connection: ClientConnection,
+        request: Any,
+        timeout: float,
+        partitions: Callable[[], Partitions] | None = None,
+    ) -> Deferred[Any]:
         """Send a request and wait at most ``timeout`` seconds; then the connection is closed, since it no longer
-        answers.
+        answers. ``partitions`` returns those that the request is about, if only their leader can answer and it does not
+        name them.
 
         Fails with BrokerUnavailable, also for an answer that does not match the request, and with the broker's
         WireError if the broker refused the request as a whole.
@@ -133,14 +178,18 @@ class BrokerLink:
             answer = connection.request(request)
         except LogdError as error:  # the conversation cannot write this request
             return fail(error)
-        asked = _Asked(request, answer, connection, timeout)
+        asked = _Asked(request, answer, connection, timeout, partitions)
         self._deadlines.watch(asked, timeout)
+        if self._checks is not None and asked.is_led:
+            self._checks.asked()
         return answer.addBoth(self._ended, asked)
 
     def ask_told(self, connection: ClientConnection, request: Any, timeout: float, told: Callable[[Any], None]) -> None:
         """Do as ``ask``, but call ``told`` with the response, or with the error. For those who ask often."""
         asked = _Asked(request, told, connection, timeout)
         self._deadlines.watch(asked, timeout)
+        if self._checks is not None:
+            self._checks.asked()
         try:
             connection.request_told(request, partial(self._answered, asked))
         except LogdError as error:  # the connection is lost, or the conversation cannot write this request
@@ -151,6 +200,8 @@ class BrokerLink:
         """Close the connection once the written bytes have left. Fires when it is closed."""
         self._closed = True
         self._outage.close()
+        if self._checks is not None:
+            self._checks.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -223,6 +274,30 @@ class BrokerLink:
             asked.waiting.cancel()
         else:
             asked.waiting(self._no_answer(asked))
+
+    def _led(self) -> list[_Asked]:
+        """Return the unanswered requests on the connection that only the leader of partitions can answer."""
+        return [asked for asked in self._deadlines if asked.connection is self.current and asked.is_led]
+
+    def _waits_since(self) -> float | None:
+        """Return the time by which the first of those requests should have had its answer; None if there is none.
+
+        The broker may hold a fetch back for as long as its timeout is above ``request_timeout``.
+        """
+        patience = self._settings.request_timeout
+        return min(
+            (self._deadlines.deadline(each) - min(each.timeout, patience) for each in self._led()),
+            default=None,
+        )
+
+    async def _ask_others(self, has_moved: HasMoved) -> bool:
+        return await has_moved(self, {where for asked in self._led() for where in asked.led_partitions()})
+
+    def _give_up(self) -> None:
+        """Give up a connection without answers, as others lead the partitions that it was asked about."""
+        if self.current is not None:
+            self.current.abort()
+            self._forget("no answer, and another broker leads")
 
     def _begin(self) -> None:
         self._timer = None

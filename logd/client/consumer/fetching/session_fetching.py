@@ -7,6 +7,7 @@ then fetched without a session while that connection lasts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -126,7 +127,8 @@ class SessionFetching:
             self._memory.count(entry)
         most = cluster.settings.frame_bytes - _FRAME_MARGIN - _PART_BYTES * session.armed
         request = request._replace(max_bytes=max(1, min(max(total, ANSWER_BYTES), most)))
-        answer = link.ask(session.connection, request, wait + cluster.settings.request_timeout)
+        timeout = wait + cluster.settings.request_timeout
+        answer = link.ask(session.connection, request, timeout, partial(_partitions_of, session))
         answer.addCallbacks(
             self._answered, self._failed, callbackArgs=(link, plan, session), errbackArgs=(link, plan, session)
         ).addErrback(self._bug)
@@ -220,3 +222,8 @@ class SessionFetching:
 
     def _bug(self, failure: Failure) -> None:
         self._log.failure("a bug in fetching", failure)
+
+
+def _partitions_of(session: ClientFetchSession) -> list[tuple[str, int]]:
+    """Return the partitions of a session, since its requests name only those that have changed."""
+    return [(entry.fetch.topic, entry.fetch.partition) for entry in session.entries]
