@@ -50,8 +50,7 @@ class ReplicaTestCase(ClusterTestCase):
 
     async def produce(self) -> None:
         """Send to all partitions, and note what is acknowledged."""
-        # A paused broker answers nothing: how long a producer waits for it is the producer's own setting.
-        producer = self.producer(acks=-1, delivery_timeout=100.0, request_timeout=4.0)
+        producer = self.producer(acks=-1, delivery_timeout=100.0)
         serial = 0
 
         async def send(partition: int, payload: bytes) -> None:
@@ -154,7 +153,7 @@ class FailureTests(ReplicaTestCase):
         await self.under_load(work)
 
     async def test_the_leader_is_paused(self) -> None:
-        """One that does not notice the time passing leads no more."""
+        """One that does not notice the time passing leads no more, and clients learn of it though it closes nothing."""
 
         async def work(admin: Admin) -> None:
             paused = await self.leader(admin)
