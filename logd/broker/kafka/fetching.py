@@ -22,6 +22,7 @@ from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.security.rights import Rights
 from logd.deferreds.fair_turns import FairTurns
+from logd.log.epochs.history import NO_EPOCH
 from logd.log.partition import PartitionLog
 from logd.net.output import close_pieces
 from logd.protocol.kafka.fetch import (
@@ -229,13 +230,16 @@ class KafkaFetching:
         """Add the answers to parts of which the ranges are found; each range is closed in the end."""
         work, done = self._work, 0
         part = None
+        # As they were read: when a part's turn comes, its topic may have been made again, or its log truncated.
+        logs = [self._broker.store.log(each.topic, each.partition) for each in asked]
+        epochs = [NO_EPOCH if log is None else log.leadership.epoch for log in logs]
         try:
-            for pair in zip(asked, found, strict=True):
+            for log, epoch, wanted, read in zip(logs, epochs, asked, found, strict=True):
                 if turns.over:
                     await turns.rest()
                 if self._lost:
                     break
-                part = PartAnswer(self._broker.store, work, *pair)
+                part = PartAnswer(log, work, wanted, read)
                 done += 1
                 following = part.begin(limits)
                 while following is Next.TURN and not self._lost:
@@ -249,10 +253,10 @@ class KafkaFetching:
                 answers.append(part.finish(limits))
                 if answers[-1].error:
                     self._broker.counters.kafka.failed("Fetch", answers[-1].error)
-                if part.next is None or part.log is None:
+                if part.next is None or log is None:
                     self._next.pop(part.key, None)
                 else:
-                    self._remember(part.key, NextPlace(*part.next, ref(part.log), part.log.leadership.epoch))
+                    self._remember(part.key, NextPlace(*part.next, ref(log), epoch))
                 if part.starved and self._starved is None:
                     self._starved = part.key
         finally:

@@ -305,8 +305,8 @@ class GroupMembership:
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value
-        level = "debug" if self._left.happened else "warn"  # a late one: leave has told of it
-        getattr(self._log, level)(
+        tell = self._log.debug if self._left.happened else self._log.warn  # of a late one, leave has told
+        tell(
             "group {group}: left without a handover; the claims end with the session: {error!r}",
             group=self.group,
             error=error,

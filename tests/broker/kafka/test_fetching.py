@@ -280,18 +280,6 @@ class DiskTests(FetchTestCase):
 class SlowPeerTests(FetchTestCase):
     """Answers that wait for their peers."""
 
-    def test_a_topic_that_is_made_again(self) -> None:
-        """The place of an entry in the former log is looked for anew: a message may have bytes that look like one."""
-        forged = plain(b"forged")
-        end = self.put(plain(b"a" * 30))[-1]
-        self.assertEqual(behind(self.part(0)), end)
-        self.broker.administration.delete("t")
-        self.settle()
-        self.create("t")
-        payload = b"b" * (end - len(plain(b""))) + forged
-        self.put(plain(payload))
-        self.assertEqual(values(values_in(self.part(end))), [payload])
-
     def test_what_is_made_is_bounded(self) -> None:
         """Peers that take nothing hold a bounded part of memory, and all get everything in the end."""
         self.put(loops.encode_set([Message(b"%d" % number * 1000) for number in range(1000)]))

@@ -22,7 +22,6 @@ from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError, WireErro
 from logd.log.disk.open_files import FileRange
 from logd.log.index.lookup import next_boundary
 from logd.log.partition import PartitionLog
-from logd.log.store.log_store import LogStore
 from logd.protocol import loops
 from logd.protocol.kafka.answer_bounds import AnswerBounds, StoredRun
 from logd.protocol.kafka.fetch import KafkaFetchedPart, KafkaFetchPart
@@ -75,7 +74,8 @@ class FetchLimits:
 class PartAnswer:
     """The answer to one part; see the module. ``finish`` or ``close`` ends it, and releases its range."""
 
-    _store: LogStore
+    #: The log that was read, None without one. When this part's turn comes, its topic may have another one.
+    _log: PartitionLog | None
     _work: FetchWork
     _asked: KafkaFetchPart
     _found: FetchedPart
@@ -84,8 +84,6 @@ class PartAnswer:
     #: True if there was no room for the messages that there are.
     starved: bool = field(default=False, init=False)
     _range: FileRange | None = field(default=None, init=False)
-    #: The log that was read, once there is something of it.
-    log: PartitionLog | None = field(default=None, init=False)
     _entries: FetchedEntries | None = field(default=None, init=False)
     _walk: RangeWalk | None = field(default=None, init=False)
     #: Bytes that are reserved for what is made.
@@ -103,7 +101,7 @@ class PartAnswer:
         found = self._found
         self._code = fetch_code_of(found.error)
         self._log_start = found.log_start
-        log = self._store.log(*self.key)
+        log = self._log
         if log is not None and self._code in (0, FENCED_LEADER_EPOCH):
             self._code = epoch_code(log, self._asked.leader_epoch)
         if found.log_start < 0:
@@ -130,7 +128,6 @@ class PartAnswer:
             self._again = first
         elif self._code or self._range is None:
             return Next.NOTHING
-        self.log = self._store.log(*self.key)
         self._reserved = self._work.memory.reserve()
         bounds = AnswerBounds(
             room=min(max(asked.max_bytes, 1), limits.room),
@@ -181,8 +178,8 @@ class PartAnswer:
             if entries.position <= entries.next_position:  # else a gap or damage is there, which is looked for
                 self.next = entries.next_position, entries.position
             for position, reason in entries.left_out:
-                if self._work.left_out.note(*self.key, position, reason) and self.log is not None:
-                    self._work.suspect(self.log, position)
+                if self._work.left_out.note(*self.key, position, reason) and self._log is not None:
+                    self._work.suspect(self._log, position)
         if pieces:
             limits.sent = True
             limits.room -= sum(map(size_of, pieces))
@@ -262,7 +259,7 @@ class PartAnswer:
 
     def _may_pass(self, position: int) -> bool:
         if not self._passes:
-            if self.log is not None and self._work.may_heal(self.log, position):
+            if self._log is not None and self._work.may_heal(self._log, position):
                 self._code = KAFKA_STORAGE_ERROR
                 return False
             self._passes = True
@@ -279,7 +276,7 @@ class PartAnswer:
 
     def _reopen(self) -> bool:
         """Open a longer range, or one from another position, if that is needed; return whether it was."""
-        walk, entries, log = self._walk, self._entries, self.log
+        walk, entries, log = self._walk, self._entries, self._log
         assert entries is not None
         position, count = self._again, READ_BYTES
         if position < 0:
@@ -308,7 +305,7 @@ class PartAnswer:
 
     def _pass_damage(self) -> bool:
         """On a thread: pass the damaged entry; return whether the walk goes on in this range."""
-        walk, entries, log = self._walk, self._entries, self.log
+        walk, entries, log = self._walk, self._entries, self._log
         assert walk is not None and entries is not None and log is not None
         position = entries.damaged_at
         if position == self._found.first_position:
@@ -324,7 +321,7 @@ class PartAnswer:
 
     def _behind(self, position: int) -> int:
         """Return where the log goes on behind the damaged entry at ``position``. Blocks."""
-        log, entries = self.log, self._entries
+        log, entries = self._log, self._entries
         assert log is not None and entries is not None
         vouched = next_boundary(log.snapshot(log.visible_end), position)
         behind = vouched
