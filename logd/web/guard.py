@@ -252,6 +252,7 @@ def check_origin(request: Request) -> None:
 def is_near(host: str) -> bool:
     """Return whether a client is on this machine, so that nobody else reads what it sends."""
     try:
-        return ip_address(host.partition("%")[0]).is_loopback
+        address = ip_address(host.partition("%")[0])
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback  # as a port for both families has it
     except ValueError:
         return host == ""  # a local socket

@@ -158,6 +158,17 @@ class GuardTests(TestCase):
         self.assertIn("TLS", body["message"])
         self.assertEqual(logd.web.guard.is_near("x"), False)
 
+    def test_this_machine_is_near_by_both_families_of_addresses(self) -> None:
+        """A port that takes both has IPv4 addresses in the form of IPv6."""
+        for host, near in (
+            ("127.0.0.1", True),
+            ("::1", True),
+            ("::ffff:127.0.0.1", True),
+            ("::ffff:10.0.0.1", False),
+            ("fe80::1%eth0", False),
+        ):
+            self.assertEqual(logd.web.guard.is_near(host), near, host)
+
     async def test_too_many_attempts_are_told_to_wait(self) -> None:
         """Others are served meanwhile."""
         self.patch(logd.web.guard, "MOST_WAITING", 1)
