@@ -212,6 +212,18 @@ class GuardTests(TestCase):
             found, _ = await self.ask("/config", "ann", method="PUT", origin=origin)
             self.assertEqual(found, expected, origin)
 
+    async def test_a_name_that_another_site_has_given_this_server_changes_no_schemas(self) -> None:
+        """While all is open no password tells that site's pages from those of a person here."""
+        self.authorizer.required = False
+        self.authentication.take({})
+        self.authorizer.take(AccessRules(), False)
+        here = f"127.0.0.1:{self.port.getHost().port}"
+        for host, expected in ((here, 500), ("localhost:1", 500), ("[::1]:1", 500), ("evil.example", 403)):
+            found, _ = await self.ask("/config", method="PUT", origin=f"http://{host}", host=host)
+            self.assertEqual(found, expected, host)
+        # Programs send no origin, and may call the server by any name.
+        self.assertEqual((await self.ask("/config", method="PUT", host="logs.example"))[0], 500)
+
     async def test_everything_is_open_where_there_are_neither_users_nor_rules(self) -> None:
         """A header with a password changes nothing."""
         self.authorizer.required = False

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from importlib.resources import files
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +32,7 @@ from logd.errors import (
     TopicAuthorizationFailed,
     UnknownTopic,
 )
+from logd.net.peer_names import is_called_by_address
 from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import AccessRules
 from logd.web.console.actions import ConsoleActions
@@ -256,15 +256,11 @@ class ConsoleResource(Resource):
         if not self._sources.broker.authorizer.open:
             return
         host = (request.getRequestHostname() or b"").decode("ascii", "replace").lower()
-        if host in ("localhost", "") or host in self._hosts():
-            return
-        try:
-            ip_address(host.strip("[]"))
-        except ValueError:
+        if not is_called_by_address(host) and host not in self._hosts():
             raise AuthenticationFailed(
                 f"this broker is called {host[:100]!r} here, and it does not know that name: open the console by its "
                 "address, or have users and passwords"
-            ) from None
+            )
 
     def _check_origin(self, request: Request) -> None:
         origin = (request.getHeader("origin") or "").lower()
