@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from contextvars import Context
 from functools import cache
@@ -27,6 +28,18 @@ from logd.net.tls import tls_context
 NEXT_ADDRESS_SECONDS = 0.25
 
 
+def joins_pieces(version: tuple[int, ...]) -> bool:
+    """Return whether pieces are joined before they are written, by the version of Python.
+
+    In some releases ``writelines`` of asyncio's sockets tells nobody to pause, however much waits to be written, and
+    watches a descriptor for a connection that is lost already (CVE-2024-12254).
+    """
+    return (3, 12) <= version < (3, 12, 9) or (3, 13) <= version < (3, 13, 2)
+
+
+JOINS_PIECES = joins_pieces(sys.version_info[:3])
+
+
 class LoopTransport(asyncio.Protocol):
     """The transport of a BrokerConnection: Twisted's interface over a transport of the event loop.
 
@@ -44,7 +57,10 @@ class LoopTransport(asyncio.Protocol):
 
     def writeSequence(self, pieces: list[bytes]) -> None:  # noqa: N802
         """Write the pieces, one after the other."""
-        self._transport.writelines(pieces)
+        if JOINS_PIECES:
+            self._transport.write(b"".join(pieces))
+        else:
+            self._transport.writelines(pieces)
 
     def registerProducer(self, connection: BrokerConnection, streaming: bool) -> None:  # noqa: N802
         """Tell the connection to pause while more than ``bufferSize`` bytes wait to be written."""

@@ -213,6 +213,8 @@ class AccessRules:
         known = self._known.get(key)
         if known is None:
             known = self._decide(principal, operation, kind, name)
+            if len(name) > MOST_CHARACTERS:  # of no resource: strangers would fill the memory with such names
+                return known
             if len(self._known) >= MOST_REMEMBERED:
                 self._known.clear()
             self._known[key] = known

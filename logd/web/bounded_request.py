@@ -29,6 +29,13 @@ class BoundedRequest(Request):
     #: Counts what is used of quotas; None where there are none.
     quota: PageQuota | None = None
 
+    def __init__(self, channel: Any, *arguments: Any, **named: Any) -> None:
+        """Leave the body as it is: Twisted would take it apart, by MIME too, before anybody knows whose it is.
+
+        Parts within parts of one megabyte hold up everything else for a minute.
+        """
+        super().__init__(channel, *arguments, parsePOSTFormSubmission=False, **named)  # type: ignore[no-untyped-call]
+
     def gotLength(self, length: int | None) -> None:  # noqa: N802  # Twisted calls it
         """Keep the body in memory: Twisted would write a long one to a file."""
         self.content = BytesIO()

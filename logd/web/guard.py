@@ -27,6 +27,7 @@ from logd.broker.security.quotas import Quotas
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
 from logd.errors import AuthenticationFailed, CoordinationUnavailable, WireError
+from logd.net.peer_names import is_called_by_address
 from logd.security.access_rules import Operation, ResourceType
 from logd.security.scram import MOST_BYTES, REFUSAL
 from logd.web.bounded_request import BoundedRequest
@@ -168,8 +169,10 @@ class GuardedPages(Resource):
                 raise PageRefused(503, "the broker is starting; try again")
         elif first == "metrics":
             require(request, Operation.DESCRIBE, ResourceType.CLUSTER)
-        elif first in SCHEMA_PATHS and not may_use_schemas(request):
-            refuse(request, "no access rule lets {user} do this with schemas; ask an administrator for one")
+        elif first in SCHEMA_PATHS:
+            check_name(request)
+            if not may_use_schemas(request):
+                refuse(request, "no access rule lets {user} do this with schemas; ask an administrator for one")
         request.render(getChildForRequest(self._pages, request))
 
     def _refuse(self, failure: Failure, request: BoundedRequest) -> None:
@@ -249,9 +252,23 @@ def check_origin(request: Request) -> None:
         raise PageRefused(403, f"a page of {origin[:100]} may not change anything here")
 
 
+def check_name(request: BoundedRequest) -> None:
+    """Raise PageRefused for a change by a page of a name that some site may have bound to this server's address.
+
+    While everything is open nothing else tells such a page from one that is meant to change something.
+    """
+    rights = request.rights
+    if rights is None or not rights.authorizer.open or request.method in _READING:
+        return
+    host = (request.getRequestHostname() or b"").decode("ascii", "replace").lower()
+    if request.getHeader("origin") is not None and not is_called_by_address(host):
+        raise PageRefused(403, f"a page of {host[:100]!r} may not change anything here: use this server's address")
+
+
 def is_near(host: str) -> bool:
     """Return whether a client is on this machine, so that nobody else reads what it sends."""
     try:
-        return ip_address(host.partition("%")[0]).is_loopback
+        address = ip_address(host.partition("%")[0])
+        return (getattr(address, "ipv4_mapped", None) or address).is_loopback  # as a port for both families has it
     except ValueError:
         return host == ""  # a local socket

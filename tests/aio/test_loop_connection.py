@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from itertools import product
 from typing import Any
 from unittest.mock import Mock
 
 from twisted.internet.defer import CancelledError
 
+import logd.aio.loop_connection
 from logd.aio.futures import future_for
-from logd.aio.loop_connection import LoopTransport, loop_connect
+from logd.aio.loop_connection import LoopTransport, joins_pieces, loop_connect
 from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError
@@ -43,9 +45,19 @@ class TransportTests(LoopTestCase):
 
     def test_requests_are_written_in_one_call(self) -> None:
         """Loops join the pieces, or write them at once by sendmsg."""
+        self.patch(logd.aio.loop_connection, "JOINS_PIECES", False)
         self.connection.request(Metadata(None)).addErrback(lambda _: None)
         (pieces,) = self.transport.writelines.call_args.args
         self.assertTrue(b"".join(pieces))
+
+    def test_pieces_are_joined_where_asyncio_would_tell_nobody_to_pause(self) -> None:
+        """Of 3.12 and 3.13 these are the releases before the mend; 3.11 joins them by itself."""
+        joined = [version for version in product((3,), (11, 12, 13, 14), range(12)) if joins_pieces(version)]
+        self.assertEqual(joined, [*((3, 12, number) for number in range(9)), (3, 13, 0), (3, 13, 1)])
+        self.patch(logd.aio.loop_connection, "JOINS_PIECES", True)
+        self.connection.send_frames([b"one", b"two"])
+        self.transport.write.assert_called_once_with(b"onetwo")
+        self.transport.writelines.assert_not_called()
 
     def test_a_lost_connection_fails_its_requests(self) -> None:
         """With the loop's reason, or none where the broker closed it in order."""

@@ -7,8 +7,20 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.security.authorizer import Authorizer
+from logd.broker.security.requester import Requester
+from logd.broker.security.rights import Rights
 from logd.errors import ConfigurationError
-from logd.security.access_rules import MOST_REMEMBERED, AccessRule, AccessRules, Effect, Match, Operation, ResourceType
+from logd.security.access_rules import (
+    MOST_CHARACTERS,
+    MOST_REMEMBERED,
+    AccessRule,
+    AccessRules,
+    Effect,
+    Match,
+    Operation,
+    ResourceType,
+)
 from logd.security.principals import ANONYMOUS, EVERYONE, check_principal
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -137,6 +149,19 @@ class AccessRulesTests(SynchronousTestCase):
             rules.allows("ann", READ, TOPIC, f"t{number}")
         self.assertLessEqual(len(rules._known), MOST_REMEMBERED)
         self.assertTrue(rules.allows("ann", READ, TOPIC, "t"))
+
+    def test_names_longer_than_those_of_resources_are_not_remembered(self) -> None:
+        """A request has room for names of 32 KiB: fifty thousand of them would fill the memory of a broker."""
+        rules = AccessRules([allow("ann", READ, "t", Match.PREFIX)])
+        self.assertTrue(rules.allows("ann", READ, TOPIC, "t" * (MOST_CHARACTERS + 1)))
+        self.assertFalse(rules.allows("ann", READ, TOPIC, "u" * (MOST_CHARACTERS + 1)))
+        self.assertEqual(len(rules._known), 0)
+        rights = Rights(Authorizer(True), Requester("ann", authenticated=True))
+        rights.authorizer.take(rules, True)
+        for length in (MOST_CHARACTERS, MOST_CHARACTERS + 1):
+            for _ in range(2):
+                self.assertIsNone(rights.topic_refusal(READ, "t" * length))
+        self.assertEqual([len(name) for _, name in rights._allowed], [MOST_CHARACTERS])
 
     def test_a_permission_for_any_resource(self) -> None:
         """It is asked by requests that name none."""

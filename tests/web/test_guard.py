@@ -158,6 +158,17 @@ class GuardTests(TestCase):
         self.assertIn("TLS", body["message"])
         self.assertEqual(logd.web.guard.is_near("x"), False)
 
+    def test_this_machine_is_near_by_both_families_of_addresses(self) -> None:
+        """A port that takes both has IPv4 addresses in the form of IPv6."""
+        for host, near in (
+            ("127.0.0.1", True),
+            ("::1", True),
+            ("::ffff:127.0.0.1", True),
+            ("::ffff:10.0.0.1", False),
+            ("fe80::1%eth0", False),
+        ):
+            self.assertEqual(logd.web.guard.is_near(host), near, host)
+
     async def test_too_many_attempts_are_told_to_wait(self) -> None:
         """Others are served meanwhile."""
         self.patch(logd.web.guard, "MOST_WAITING", 1)
@@ -200,6 +211,18 @@ class GuardTests(TestCase):
         for origin, expected in ((here, 500), ("https://evil.example", 403), ("null", 403)):
             found, _ = await self.ask("/config", "ann", method="PUT", origin=origin)
             self.assertEqual(found, expected, origin)
+
+    async def test_a_name_that_another_site_has_given_this_server_changes_no_schemas(self) -> None:
+        """While all is open no password tells that site's pages from those of a person here."""
+        self.authorizer.required = False
+        self.authentication.take({})
+        self.authorizer.take(AccessRules(), False)
+        here = f"127.0.0.1:{self.port.getHost().port}"
+        for host, expected in ((here, 500), ("localhost:1", 500), ("[::1]:1", 500), ("evil.example", 403)):
+            found, _ = await self.ask("/config", method="PUT", origin=f"http://{host}", host=host)
+            self.assertEqual(found, expected, host)
+        # Programs send no origin, and may call the server by any name.
+        self.assertEqual((await self.ask("/config", method="PUT", host="logs.example"))[0], 500)
 
     async def test_everything_is_open_where_there_are_neither_users_nor_rules(self) -> None:
         """A header with a password changes nothing."""

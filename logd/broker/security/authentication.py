@@ -95,7 +95,7 @@ class Authentication:
         """Return whether what the requester has proved itself with still holds: the user exists, with that password."""
         if not requester.authenticated or requester.credential is None:
             return True
-        return bool(requester.credential == self._credential(requester.principal))
+        return bool(requester.credential == self.credential_of(requester.principal))
 
     def verifier_of(self, mechanism: str, name: str) -> Verifier:
         """Return the verifier of a user, or one of no password. Takes the same time for both."""
@@ -119,7 +119,7 @@ class Authentication:
     def prove(self, requester: Requester, principal: str, mechanism: str) -> None:
         """Note that the requester is the user ``principal``."""
         by_password = mechanism not in (CERTIFICATE, LISTENER)
-        requester.credential = self._credential(principal) if by_password else None
+        requester.credential = self.credential_of(principal) if by_password else None
         requester.principal, requester.mechanism, requester.authenticated = principal, mechanism, True
         self.attempts[mechanism, True] = self.attempts.get((mechanism, True), 0) + 1
 
@@ -133,7 +133,7 @@ class Authentication:
             raise AuthenticationFailed(REFUSAL)
         text = f"{len(name)} {name}{password}".encode("utf-8", "surrogatepass")
         key = hmac.digest(self._own_secret, text, sha256().name)
-        credential = self._credential(name)
+        credential = self.credential_of(name)
         if credential is not None and self._remembered.get(key) == credential:
             self._remembered.move_to_end(key)
             return
@@ -141,7 +141,7 @@ class Authentication:
         verifier = self.verifier_of(mechanism, name)
         right = await self._on_thread(lambda: verifier.matches(mechanism, password))
         # The user may have been removed meanwhile.
-        if not right or credential is None or self._credential(name) != credential:
+        if not right or credential is None or self.credential_of(name) != credential:
             raise AuthenticationFailed(REFUSAL)
         self._remembered[key] = credential
         if len(self._remembered) > MOST_REMEMBERED:
@@ -160,7 +160,8 @@ class Authentication:
             self.on_failed(requester, user[:MOST_BYTES], known)
         return sleep(self._clock, FAILURE_SECONDS)
 
-    def _credential(self, name: str) -> Credential:
+    def credential_of(self, name: str) -> Credential:
+        """Return what a user proves itself with now, None if there is no such user."""
         if name == BROKER:
             return self._secret
         return (self._users or {}).get(name)
@@ -199,6 +200,8 @@ class ConnectionAuthentication:
     #: Returns whether the connection is inside TLS, so that a password may be sent.
     _is_private: Callable[[], bool]
     _exchange: ServerExchange | None = field(default=None, init=False)
+    #: The credential with which the exchange began.
+    _credential: Credential = field(default=None, init=False)
     _delay: Deferred[None] | None = field(default=None, init=False)
 
     def lost(self) -> None:
@@ -228,11 +231,12 @@ class ConnectionAuthentication:
                 everything.prove(self._requester, user, PLAIN)
                 return True, b""
             if exchange is None:
-                exchange = self._exchange = ServerExchange(
-                    mechanism, lambda name: everything.verifier_of(mechanism, name)
-                )
+                exchange = self._exchange = ServerExchange(mechanism, lambda name: self._verifier_of(mechanism, name))
             answer = exchange.receive(data)
             user = exchange.user
+            # The user may have been removed meanwhile, or have another password: a client may wait as long as it likes.
+            if exchange.done and self._credential != everything.credential_of(user):
+                raise AuthenticationFailed(REFUSAL)
         except AuthenticationFailed:
             self._exchange = None
             user = user or (exchange.user if exchange else "")
@@ -244,6 +248,10 @@ class ConnectionAuthentication:
             self._exchange = None
             everything.prove(self._requester, user, mechanism)
         return exchange.done, answer
+
+    def _verifier_of(self, mechanism: str, name: str) -> Verifier:
+        self._credential = self._authentication.credential_of(name)
+        return self._authentication.verifier_of(mechanism, name)
 
     def _unsupported(self, mechanism: str) -> str:
         if mechanism == PLAIN:

@@ -7,7 +7,7 @@ from attrs import define, field
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.requester import Requester
 from logd.errors import ClusterAuthorizationFailed, WireError
-from logd.security.access_rules import AccessRules, Operation, ResourceType
+from logd.security.access_rules import MOST_CHARACTERS, AccessRules, Operation, ResourceType
 from logd.security.principals import BROKER
 
 #: Questions of one connection whose answer, a yes, is remembered.
@@ -37,7 +37,7 @@ class Rights:
         elif (operation, topic) in self._allowed:
             return None
         refusal = authorizer.refusal(requester, operation, _TOPIC, topic)
-        if refusal is None and len(self._allowed) < MOST_REMEMBERED:
+        if refusal is None and len(self._allowed) < MOST_REMEMBERED and len(topic) <= MOST_CHARACTERS:
             self._allowed.add((operation, topic))
         return refusal
 

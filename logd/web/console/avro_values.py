@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from logd.avro.framing import AvroError
 from logd.errors import LogdError, UnknownTopic
 from logd.protocol.message import Message
 from logd.schema_registry.registry import SchemaRegistry
-from logd.web.console.texts import SHOWN_BYTES, as_hex
+from logd.web.console.texts import as_hex, indented
 
 #: Bytes of a message that is read; a larger one is shown in hexadecimal digits.
 MOST_READ = 1 << 20
@@ -67,8 +66,7 @@ class AvroTexts:
             (value,) = await self._deserializer.deserialize([message])
         except AvroError as error:
             return f"{error}\n{as_hex(message.payload)}"
-        shown = json.dumps(value.value, indent=2, ensure_ascii=False, default=str)[: 2 * SHOWN_BYTES]
-        return f"schema {value.schema_id}\n{shown}"
+        return f"schema {value.schema_id}\n{indented(value.value)}"
 
 
 def avro_texts(registry: SchemaRegistry | None) -> AvroTexts:

@@ -19,6 +19,7 @@ from logd.deferreds.gathering import gather_some
 from logd.errors import CoordinationUnavailable
 from logd.web.console.rates import Rates
 from logd.web.console.rows import GroupProblem, GroupRow
+from logd.web.console.shared_readings import SharedReading
 
 #: Groups whose lag is read; the others are listed without it.
 MOST_GROUPS = 500
@@ -40,14 +41,18 @@ class GroupLags:
     _consumer: Callable[[], Consumer]
     _ends: Rates = field(factory=Rates, init=False)
     _positions: Rates = field(factory=Rates, init=False)
-    _lags: tuple[float, list[GroupRow]] | None = field(default=None, init=False)
+    _lags: SharedReading[list[GroupRow]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._lags = SharedReading(self._clock, LAGS_KEPT, self._read_groups)
 
     async def all(self) -> list[GroupRow]:
-        """Return all groups, what is worst first. Read anew every few seconds, whoever asks."""
-        now = self._clock.seconds()
-        if self._lags is None or now - self._lags[0] > LAGS_KEPT:
-            self._lags = (now, await self._read_groups())
-        return self._lags[1]
+        """Return all groups, what is worst first. Read anew every few seconds, however many ask."""
+        return await self._lags.get()
+
+    def stop(self) -> None:
+        """Give up a reading under way."""
+        self._lags.stop()
 
     async def _read_groups(self) -> list[GroupRow]:
         tree = self._tree()

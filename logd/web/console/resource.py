@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from importlib.resources import files
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
+from twisted.web.http import parse_qs
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
@@ -27,10 +27,12 @@ from logd.errors import (
     AuthenticationFailed,
     ClusterAuthorizationFailed,
     GroupAuthorizationFailed,
+    InvalidRequest,
     LogdError,
     TopicAuthorizationFailed,
     UnknownTopic,
 )
+from logd.net.peer_names import is_called_by_address
 from logd.schema_registry.registry import SchemaRegistry
 from logd.security.access_rules import AccessRules
 from logd.web.console.actions import ConsoleActions
@@ -44,6 +46,8 @@ MOST_WATCHERS = 100
 MOST_OF_ONE_USER = 25
 #: Seconds between two looks whether one who watches is still a user, and access rules are as they were.
 _LOOK_SECONDS = 0.5
+#: Bytes of a form.
+MOST_FORM_BYTES = 64 << 10
 #: Bytes of an update that a browser has not taken; beyond it the update is left out.
 MOST_UNTAKEN = 1 << 20
 
@@ -144,10 +148,16 @@ class ConsoleResource(Resource):
             page = await self._pages.page(asked)
             self._send(request, self._templates.page(page, self._common(asked)))
 
-    def _asked(self, request: Request, requester: Requester, path: tuple[str, ...]) -> Asked:
+    def _asked(
+        self,
+        request: Request,
+        requester: Requester,
+        path: tuple[str, ...],
+        form: Mapping[bytes, list[bytes]] | None = None,
+    ) -> Asked:
         query = {
             name.decode("utf-8", "replace"): values[-1].decode("utf-8", "replace")
-            for name, values in (request.args or {}).items()
+            for name, values in {**(request.args or {}), **(form or {})}.items()
         }
         return Asked(requester, self._sources.broker.authorizer, path, query)
 
@@ -223,7 +233,7 @@ class ConsoleResource(Resource):
 
     async def _post(self, request: Request, requester: Requester, path: tuple[str, ...]) -> None:
         self._check_origin(request)
-        asked = self._asked(request, requester, path)
+        asked = self._asked(request, requester, path, _form(request))
         if not hmac.compare_digest(asked.query.get("token", "").encode(), self._token(asked).encode()):
             raise AuthenticationFailed("the form is from another time or another page: load the page again")
         outcome = await self._actions.take(asked)
@@ -246,15 +256,11 @@ class ConsoleResource(Resource):
         if not self._sources.broker.authorizer.open:
             return
         host = (request.getRequestHostname() or b"").decode("ascii", "replace").lower()
-        if host in ("localhost", "") or host in self._hosts():
-            return
-        try:
-            ip_address(host.strip("[]"))
-        except ValueError:
+        if not is_called_by_address(host) and host not in self._hosts():
             raise AuthenticationFailed(
                 f"this broker is called {host[:100]!r} here, and it does not know that name: open the console by its "
                 "address, or have users and passwords"
-            ) from None
+            )
 
     def _check_origin(self, request: Request) -> None:
         origin = (request.getHeader("origin") or "").lower()
@@ -306,6 +312,16 @@ class ConsoleResource(Resource):
     @staticmethod
     def _was_named(request: Request) -> bool:
         return request.getHeader("authorization") is not None
+
+
+def _form(request: Request) -> dict[bytes, list[bytes]]:
+    """Return the fields of a form in the body. Raises InvalidRequest for one that is too long."""
+    content = request.content
+    data = content.read(MOST_FORM_BYTES + 1) if content is not None else b""
+    if len(data) > MOST_FORM_BYTES:
+        raise InvalidRequest(f"the form has more than {MOST_FORM_BYTES} bytes")
+    fields: dict[bytes, list[bytes]] = parse_qs(data, 1)
+    return fields
 
 
 def _untaken(request: Request) -> int:

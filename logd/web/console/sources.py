@@ -31,6 +31,7 @@ from logd.web.console.group_lags import GroupLags
 from logd.web.console.history import SAMPLE_SECONDS, History
 from logd.web.console.requested_operations import RequestedOperations
 from logd.web.console.rows import PartitionRow, ShownMessages
+from logd.web.console.shared_readings import SharedReading
 from logd.web.console.topic_rows import TopicRows
 
 #: Messages on one page, and the bytes before the end among which the last ones are looked for.
@@ -41,6 +42,8 @@ MOST_LOOKED_AT = 50_000
 #: Hours of the audit's windows that are judged, and messages of its topic that are read for that.
 AUDIT_HOURS = 24
 MOST_EVENTS = 200_000
+#: Seconds for which the verdicts are shown again before the topic is read anew.
+AUDIT_KEPT = 15.0
 
 
 @define(eq=False)
@@ -59,12 +62,14 @@ class ConsoleSources:
     topics: TopicRows = field(init=False)
     groups: GroupLags = field(init=False)
     requested: RequestedOperations = field(init=False)
+    _audit: SharedReading[tuple[list[Verdict], bool]] = field(init=False)
     _sampling: Any = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.topics = TopicRows(self._reactor, lambda: self.broker, ElsewhereSizes(self._reactor, self._admin))
         self.requested = RequestedOperations(self._reactor, lambda: self.tree)
         self.groups = GroupLags(self._reactor, lambda: self.tree, self._admin, self.consumer)
+        self._audit = SharedReading(self._reactor, AUDIT_KEPT, self._read_audit)
 
     # Samples
 
@@ -76,7 +81,8 @@ class ConsoleSources:
         """Take no more samples."""
         if self._sampling is not None and self._sampling.active():
             self._sampling.cancel()
-        self.topics.elsewhere.stop()
+        for each in (self.topics.elsewhere, self.groups, self._audit):
+            each.stop()
 
     def _sample(self) -> None:
         self._sampling = self._reactor.callLater(SAMPLE_SECONDS, self._sample)
@@ -259,7 +265,13 @@ class ConsoleSources:
         return resolve(checked, log), log
 
     async def audit(self) -> tuple[list[Verdict], bool]:
-        """Return the verdicts of the last day, the latest window first, and whether all events were read."""
+        """Return the verdicts of the last day, the latest window first, and whether all events were read.
+
+        Read anew now and then, however many ask.
+        """
+        return await self._audit.get()
+
+    async def _read_audit(self) -> tuple[list[Verdict], bool]:
         sums = Reconciliation(DEFAULT_WIDTH)
         begin = round((time.time() - AUDIT_HOURS * 3600) * 1000)
         if self.broker.topics.get(AUDIT_TOPIC) is None:

@@ -81,10 +81,26 @@ def as_json(data: bytes | None) -> str:
     """Return JSON with indents; what is no JSON as text."""
     if data is not None and len(data) <= 100 * SHOWN_BYTES:
         try:
-            return json.dumps(json.loads(data), indent=2, ensure_ascii=False)[: 2 * SHOWN_BYTES]
+            return indented(json.loads(data))
         except (ValueError, RecursionError):
             pass
     return as_text(data)
+
+
+def indented(value: Any) -> str:
+    """Return the beginning of a value as JSON with indents. Raises RecursionError, and what ``str`` of a value raises.
+
+    The rest is never made: deep in nested lists each number of a message has a line of a kilobyte.
+    """
+    parts: list[str] = []
+    length = 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False, default=str).iterencode(value):
+        parts.append(part)
+        length += len(part)
+        if length >= 2 * SHOWN_BYTES:
+            break
+    # JSON may name halves of characters, which are none in UTF-8.
+    return "".join(parts)[: 2 * SHOWN_BYTES].encode("utf-8", "backslashreplace").decode()
 
 
 def as_hex(data: bytes | None) -> str:

@@ -263,6 +263,20 @@ class ChangedUserTests(AuthenticationTestCase):
         answer = self.late_answer(peer)
         self.assertEqual(answer.error, FAILED)
 
+    def test_an_exchange_that_began_before_a_change_does_not_end_as_the_user(self) -> None:
+        """Somebody with the old password may keep one open until the user is removed, or has another password."""
+        self.change(add_user, "bob", User.of("bob", "x", lambda size: bytes(size)))
+        changes: tuple[tuple[Any, ...], ...] = (
+            (change_user, "ann", User.of("ann", "new", lambda size: bytes(size))),
+            (remove_user, "bob"),
+        )
+        for change, (user, password) in zip(changes, (("ann", "secret"), ("bob", "x")), strict=True):
+            peer, exchange = self.connect(), ClientExchange(MECHANISMS[0], user, password)
+            challenge = self.ask(peer, Authenticate(MECHANISMS[0], exchange.first()))
+            self.change(*change)
+            self.refused(peer, Authenticate(MECHANISMS[0], exchange.answer(challenge.data)))
+        self.assertEqual(self.broker.authentication.attempts, {(MECHANISMS[0], False): 2})
+
     def test_a_node_that_is_no_user_does_not_open_the_cluster(self) -> None:
         """It is a user that nobody can be."""
         creating = self.access.client.create(paths.user("eve"), b"{}")

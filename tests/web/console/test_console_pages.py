@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 from attrs import evolve
@@ -289,6 +290,14 @@ class TextsTests(BrokerTestCase):
             for form in (as_text, as_json, as_hex):
                 self.assertLess(len(form(data)), 20_000)
         self.assertEqual(as_json(b'{"a": 1}'), '{\n  "a": 1\n}')
+        self.assertEqual(as_json(rb'["\ud83d"]').encode(), b'[\n  "\\ud83d"\n]')
+
+    def test_of_deeply_nested_json_no_more_is_made_than_is_shown(self) -> None:
+        """With indents a message of some KiB would be many megabytes."""
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        self.assertIn("[\n  [\n", as_json(b"[" * 200 + b"1," * 20_000 + b"1" + b"]" * 200))
+        self.assertLess(tracemalloc.get_traced_memory()[1], 2_000_000)
         self.assertEqual(as_hex(b"A\0"), f"000000  {'41 00':<47}  A.")
 
     def test_places(self) -> None:

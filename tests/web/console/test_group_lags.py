@@ -34,6 +34,22 @@ class TreeWithPast:
         return getattr(self.tree, name)
 
 
+class CountingTree:
+    """A tree that counts how often it is asked which groups there are."""
+
+    def __init__(self, tree: ICoordination) -> None:
+        self.tree = tree
+        self.listed = 0
+
+    def get_children(self, path: str) -> Deferred[list[str]]:
+        """Count."""
+        self.listed += path == paths.CONSUMERS
+        return self.tree.get_children(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tree, name)
+
+
 class IdleConsumer:
     """A consumer that reads nothing."""
 
@@ -55,3 +71,13 @@ class GroupLagTests(PagesTestCase):
         reading = Deferred.fromCoroutine(lags.all())
         self.settle()
         self.assertEqual(sorted(row.name for row in self.successResultOf(reading)), ["one", "two"])
+
+    def test_many_who_watch_have_the_lags_read_once(self) -> None:
+        """Reading asks the tree for all groups, and brokers for all their partitions."""
+        tree, consumer = CountingTree(self.access.client), cast(Consumer, IdleConsumer())
+        lags = GroupLags(self.clock, lambda: cast(ICoordination, tree), cast(Any, FakeAdmin), lambda: consumer)
+        reading = [Deferred.fromCoroutine(lags.all()) for _ in range(3)]
+        self.settle()
+        for each in reading:
+            self.successResultOf(each)
+        self.assertEqual(tree.listed, 1)
