@@ -8,7 +8,7 @@ from attrs import frozen
 
 from logd.avro.answers import MOST_LEVELS, RegisteredSchema
 from logd.avro.framing import AvroError
-from logd.avro.parsing import parse, with_definitions
+from logd.avro.parsing import parse
 from logd.avro.registry_client import SchemaRegistryClient
 from logd.avro.written_values import recursive_type
 from logd.deferreds.gathering import gather
@@ -41,10 +41,7 @@ class ParsedSchemas:
             names: dict[str, Any] = {}
             await self._add_references(schema, names, set(), 0)
             found = parse(schema.text, names, f"schema {schema_id} of {self._registry.url}")
-            recursive = bool(recursive_type(found, names))
-            if schema.references and "__named_schemas" not in found:
-                found = with_definitions(found, names)
-            self._parsed[schema_id] = WrittenSchema(found, recursive)
+            self._parsed[schema_id] = WrittenSchema(found, bool(recursive_type(found, names)))
         return self._parsed[schema_id]
 
     async def _add_references(
