@@ -40,9 +40,18 @@ class RegistryQueries:
 
     async def subjects(self, prefix: str = "", visibility: Visibility = LIVE) -> list[str]:
         """Return the names of the subjects with a version that is visible, sorted."""
+        return [name for name, versions in await self.all_versions(prefix, visibility) if versions]
+
+    async def all_versions(
+        self, prefix: str = "", visibility: Visibility = LIVE
+    ) -> list[tuple[str, list[SubjectVersion]]]:
+        """Return the visible versions of each subject, ascending, by the subjects' names; some may have none."""
         names = [each for each in await self._reader.subjects() if each.startswith(prefix)]
-        states = await gather_some([self._reader.subject(each) for each in names], AT_ONCE)
-        return [name for name, state in zip(names, states, strict=True) if any(map(visibility.shows, state.versions))]
+        states = await gather_some((self._reader.subject(each) for each in names), AT_ONCE)
+        return [
+            (name, [each for each in state.versions if visibility.shows(each)])
+            for name, state in zip(names, states, strict=True)
+        ]
 
     async def versions(self, subject: str, visibility: Visibility = LIVE) -> list[SubjectVersion]:
         """Return the visible versions of a subject, ascending."""
@@ -69,6 +78,10 @@ class RegistryQueries:
         if found is None:
             raise SchemaNotFound(f"Schema {schema_id} not found")
         return found
+
+    async def schema_if_any(self, schema_id: int) -> StoredSchema | None:
+        """Return the schema with an id; None if there is none."""
+        return await self._reader.schema(schema_id)
 
     async def versions_of(self, schema_id: int, visibility: Visibility = LIVE) -> list[tuple[str, int]]:
         """Return the subjects and versions that have a schema."""
