@@ -62,7 +62,7 @@ class RegistryQueries:
         self, subject: str, number: int | None, visibility: Visibility = LIVE
     ) -> tuple[SubjectVersion, StoredSchema]:
         """Return a version of a subject, the latest for None, with its schema."""
-        state = await self._known(subject, visibility)
+        state = await self._known(subject, visibility, number)
         shown = [each for each in state.versions if visibility.shows(each)]
         found = shown[-1] if number is None else next((each for each in shown if each.version == number), None)
         if found is None:
@@ -112,13 +112,17 @@ class RegistryQueries:
         version, _ = await self.version(subject, number)
         return await compare(self._loader, schema, [version], level)
 
-    async def _known(self, subject: str, visibility: Visibility) -> SubjectState:
-        for refreshed in (False, True):
-            if refreshed:
-                state, _ = await self._reader.fresh_subject(subject)
-            else:
-                state = await self._reader.subject(subject)
-            if any(map(visibility.shows, state.versions)):
-                return state
+    async def _known(self, subject: str, visibility: Visibility, number: int | None = None) -> SubjectState:
+        """Return a subject with visible versions. What it seems not to have, another registry may have just made."""
+        state = await self._reader.subject(subject)
+        if not _shows(state, visibility, number):
             await self._reader.refresh()
-        raise SubjectNotFound(subject)
+            state, _ = await self._reader.fresh_subject(subject)
+            if not _shows(state, visibility, None):
+                raise SubjectNotFound(subject)
+        return state
+
+
+def _shows(state: SubjectState, visibility: Visibility, number: int | None) -> bool:
+    """Return whether a version is visible, or one of any number for None."""
+    return any(visibility.shows(each) and number in (None, each.version) for each in state.versions)

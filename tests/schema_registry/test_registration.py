@@ -17,6 +17,7 @@ from logd.schema_registry.errors import (
     RegistryBusy,
     SchemaNotFound,
     SubjectNotFound,
+    VersionNotFound,
 )
 from logd.schema_registry.levels import CompatibilityLevel, RegistryMode
 from logd.schema_registry.lru import LruCache
@@ -163,6 +164,19 @@ class LookUpTests(SchemaRegistryTestCase):
         self.register("a", record("x", "y=1"))
         self.assertEqual(len(self.outcome(another.versions("a"))), 2)
         self.assertEqual(self.outcome(another.subjects()), ["a"])
+
+    def test_a_version_of_another_registry_is_found_before_its_watch_fires(self) -> None:
+        """A schema that refers to it may be known already, and its messages would be skipped."""
+        tree = self.client()
+        other = self.another(tree)
+        self.register("a", record("x"))
+        self.outcome(other.queries.version("a", 1))
+        tree.link.delay = lambda: 1.5
+        self.register("a", record("x", "y=1"))
+        asked = Deferred.fromCoroutine(other.queries.version("a", 2))
+        self.pass_time(20)
+        self.assertEqual(self.successResultOf(asked)[0].version, 2)
+        self.refusal(self.registry.queries.version("a", 3), VersionNotFound)
 
 
 class ReferenceTests(SchemaRegistryTestCase):
