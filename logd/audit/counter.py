@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from attrs import define, evolve, field
 
@@ -85,6 +86,8 @@ class WindowCounter:
     source: str = ""
     copies: Mapping[str, str] = field(factory=dict)
     _windows: dict[tuple[str, int], _Window] = field(factory=dict, init=False)
+    #: Those that were too many, and are reported once events are taken.
+    _surplus: dict[tuple[str, int], _Window] = field(factory=dict, init=False)
     #: Openings to report: topic, window and origin.
     _opened: list[tuple[str, int, str]] = field(factory=list, init=False)
     _sequence: int = field(default=0, init=False)
@@ -99,7 +102,7 @@ class WindowCounter:
 
     def settled(self, topic: str, time: int) -> None:
         """End one ``sent``."""
-        window = self._windows.get((topic, window_of(time, self.width)))
+        window = self._found(topic, window_of(time, self.width))
         if window is not None and window.in_flight:
             window.in_flight -= 1
 
@@ -134,7 +137,8 @@ class WindowCounter:
         """
         if self._opened:
             return 0
-        return min((window.due for window in self._windows.values() if not window.in_flight), default=None)
+        windows = chain(self._surplus.values(), self._windows.values())
+        return min((window.due for window in windows if not window.in_flight), default=None)
 
     def take_events(self, now: int, *, end: bool = False) -> list[AuditEvent]:
         """Return the events that are due, in the order of their sequence. ``end``: the last call, all counts are due.
@@ -143,19 +147,25 @@ class WindowCounter:
         """
         events = [self._event(topic, start, origin, _Count(), True) for topic, start, origin in self._opened]
         self._opened.clear()
-        for (topic, start), window in list(self._windows.items()):
-            if not window.in_flight and (end or window.due <= now):
-                del self._windows[topic, start]
-                origins = window.origins or {"": _Count()}
-                events += [self._event(topic, start, origin, count, False) for origin, count in origins.items()]
+        for windows in (self._surplus, self._windows):
+            for (topic, start), window in list(windows.items()):
+                if not window.in_flight and (end or window.due <= now):
+                    del windows[topic, start]
+                    origins = window.origins or {"": _Count()}
+                    events += [self._event(topic, start, origin, count, False) for origin, count in origins.items()]
         return events if self.opens else _with_spans_last(events)
+
+    def _found(self, topic: str, start: int) -> _Window | None:
+        return self._windows.get((topic, start)) or self._surplus.get((topic, start))
 
     def _window(self, topic: str, time: int, origin: str, now: int) -> _Window:
         start = window_of(time, self.width)
-        window = self._windows.get((topic, start))
+        window = self._found(topic, start)
         if window is None:
             if len(self._windows) >= MOST_WINDOWS:
-                next(iter(self._windows.values())).due = now
+                oldest = next(iter(self._windows))
+                self._surplus[oldest] = self._windows.pop(oldest)
+                self._surplus[oldest].due = now
             end = start + self.width
             window = self._windows[topic, start] = _Window(end if end > now else now + min(self.width, LATE))
             if self.opens:

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
-from logd.avro.answers import RegistryRefusal
+from logd.avro.answers import UNKNOWN, RegistryRefusal
 from logd.avro.framing import HEAD_BYTES, AvroError, schema_id_of
 from logd.avro.parsing import parse
 from logd.avro.registry_client import SchemaRegistryClient
 from logd.avro.schemas import ParsedSchemas
+from logd.checkedjson import INT32_MAX
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
 
@@ -72,7 +73,8 @@ class AvroDeserializer:
 
         Raises AvroError that names topic, partition, id and schema of the first message that cannot be read, unless
         these are passed; what storing a dead letter fails with; RegistryUnavailable if the registry does not answer,
-        which says nothing against the message.
+        and RegistryRefusal if it does not say whether it has a schema, as without the right password: both say nothing
+        against the message.
         """
         values = []
         for message in messages:
@@ -92,9 +94,13 @@ class AvroDeserializer:
             schema_id = schema_id_of(message.payload)
         except AvroError as error:
             raise AvroError(f"{place} cannot be read: {error}") from None
+        if not 0 < schema_id <= INT32_MAX:
+            raise AvroError(f"{place} cannot be read: {schema_id} is no id of a schema")
         try:
             written = await self._schemas.get(schema_id)
         except (AvroError, RegistryRefusal) as error:
+            if isinstance(error, RegistryRefusal) and error.code not in UNKNOWN:
+                raise
             raise AvroError(f"{place} cannot be read: it has schema {schema_id}: {error}") from error
         stream = BytesIO(message.payload or b"")
         stream.seek(HEAD_BYTES)

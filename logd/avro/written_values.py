@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import define, field
 
@@ -11,6 +11,11 @@ from logd.avro.framing import AvroError
 
 #: Fields within fields of one value; more is no schema that a person has written.
 MOST_FIELDS = 10_000
+#: Values without bytes, such as null, for each byte of an item of an array or a map, or of a type that contains itself.
+#: A record of 9,000 fields of type null and one of type int takes one byte: some thousand of them fill the memory.
+MOST_EMPTY_FOR_A_BYTE = 8
+#: The bytes of a value of a primitive type, where they are more than one.
+_LEAST_BYTES = {"null": 0, "float": 4, "double": 8}
 
 
 def recursive_type(schema: Any, names: Mapping[str, Any]) -> str:
@@ -19,11 +24,25 @@ def recursive_type(schema: Any, names: Mapping[str, Any]) -> str:
     fastavro's compiled reader recurses without a limit: some thousand bytes of such a schema end the process.
 
     Raises AvroError for a schema by which few bytes can become endless values: an array whose items take no bytes may
-    have 2^60 of them.
+    have 2^60 of them. Likewise for types that nest too deeply to be looked at.
     """
     walk = _ValueWalk(names)
-    walk.cost(schema)
+    try:
+        walk.cost(schema)
+    except RecursionError:
+        raise AvroError("its types nest too deeply, and it is not decoded") from None
     return walk.recursive
+
+
+class _ValueCost(NamedTuple):
+    """The cost of one value of a type, without the items of its arrays and maps."""
+
+    #: Values within the value, itself included.
+    values: int
+    #: Those that take no bytes, at most.
+    empty: int
+    #: Bytes, at least.
+    bytes: int
 
 
 @define(eq=False)
@@ -31,43 +50,70 @@ class _ValueWalk:
     names: Mapping[str, Any]
     recursive: str = ""
     _open: list[str] = field(factory=list)
-    _known: dict[str, tuple[int, bool]] = field(factory=dict)
+    _known: dict[str, _ValueCost] = field(factory=dict)
+    #: The types that were found to contain themselves.
+    _repeated: set[str] = field(factory=set)
 
-    def cost(self, schema: Any) -> tuple[int, bool]:
-        """Return the number of values within a value, and whether it may take no bytes."""
+    def cost(self, schema: Any) -> _ValueCost:
+        """Return the cost of a value."""
         if isinstance(schema, list):
-            return 1 + sum(self.cost(each)[0] for each in schema), False
+            each = [self.cost(one) for one in schema]
+            least = min((one.bytes for one in each), default=0)
+            return _ValueCost(
+                1 + sum(one.values for one in each), max((one.empty for one in each), default=0), 1 + least
+            )
         if isinstance(schema, str):
             if schema not in self.names:
-                return 1, schema == "null"
+                return _primitive(schema)
             schema = self.names[schema]
         name = schema.get("name")
         if name is None:
             return self._size(schema)
         if name in self._open:
             self.recursive = name
-            return 1, False
+            self._repeated.add(name)
+            return _ValueCost(1, 0, 1)
         if name not in self._known:
             self._open.append(name)
-            self._known[name] = self._size(schema)
+            found = self._known[name] = self._size(schema)
             self._open.pop()
+            if name in self._repeated:
+                _require_bytes(found, 0, f"a type, {name}, that contains itself")
         return self._known[name]
 
-    def _size(self, schema: Any) -> tuple[int, bool]:
+    def _size(self, schema: Any) -> _ValueCost:
         kind = schema["type"]
         if kind in ("record", "error"):
             each = [self.cost(one["type"]) for one in schema["fields"]]
-            count, empty = 1 + sum(one for one, _ in each), all(nothing for _, nothing in each)
-            if count > MOST_FIELDS:
+            found = _ValueCost(
+                1 + sum(one.values for one in each), sum(one.empty for one in each), sum(one.bytes for one in each)
+            )
+            if found.values > MOST_FIELDS:
                 raise AvroError(f"it has more than {MOST_FIELDS} fields within fields")
-            return count, empty
+            return found if found.bytes else found._replace(empty=found.empty + 1)
         if kind == "array":
-            count, empty = self.cost(schema["items"])
-            if empty:
+            items = self.cost(schema["items"])
+            if not items.bytes:
                 raise AvroError("it has an array of items that take no bytes, and is not decoded")
-            return 1 + count, False
+            _require_bytes(items, 0, "an array of items")
+            return _ValueCost(1 + items.values, 0, 1)
         if kind == "map":
-            return 1 + self.cost(schema["values"])[0], False
+            values = self.cost(schema["values"])
+            _require_bytes(values, 1, "a map of values")  # a key takes one byte at least
+            return _ValueCost(1 + values.values, 0, 1)
         if kind == "fixed":
-            return 1, schema["size"] == 0
-        return (1, kind == "null") if isinstance(kind, str) and kind not in self.names else self.cost(kind)
+            return _ValueCost(1, int(schema["size"] == 0), schema["size"])
+        return _primitive(kind) if isinstance(kind, str) and kind not in self.names else self.cost(kind)
+
+
+def _primitive(kind: str) -> _ValueCost:
+    return _ValueCost(1, int(kind == "null"), _LEAST_BYTES.get(kind, 1))
+
+
+def _require_bytes(cost: _ValueCost, more: int, what: str) -> None:
+    """Raise AvroError for values of which one has much that takes no bytes. ``more``: further bytes of each."""
+    if cost.empty > MOST_EMPTY_FOR_A_BYTE * (1 + more + cost.bytes):
+        raise AvroError(
+            f"it has {what}, each with up to {cost.empty} values that take no bytes, and is not decoded: a short "
+            "message could become endless values"
+        )

@@ -32,7 +32,8 @@ class HeldSets:
     ) -> None:
         """Call ``send`` at once, or once the gate lets this set pass and those before it are sent.
 
-        Raises as the gate and ``send`` do; what they raise later, ``failed`` is called with.
+        Raises as the gate and ``send`` do, and then does not hold the set; what they raise later, ``failed`` is called
+        with.
         """
         self._held.append((where, moving, send))
         if self._opens is None:
@@ -51,7 +52,11 @@ class HeldSets:
     def _let_pass(self, failed: Callable[[Exception], None]) -> None:
         while self._held:
             where, moving, send = self._held[0]
-            opens = self.gate(where, moving) if self.gate is not None and moving.data else None
+            try:
+                opens = self.gate(where, moving) if self.gate is not None and moving.data else None
+            except Exception:
+                self._held.popleft()
+                raise
             if opens is not None:
                 self._opens = opens
                 opens.addCallback(self._opened, failed).addErrback(self._failed, failed)

@@ -27,7 +27,7 @@ from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
-from logd.mirror.progress import CopyLag, PartitionProgress
+from logd.mirror.progress import CopyLag, PartitionProgress, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
@@ -171,7 +171,8 @@ class Mirror:
         try:
             copy.take(chunk)
         except LogdError as error:
-            self._begin_again(copy, error)
+            stream.pause(*_number_and_topic(copy.where))
+            self._background.start(self._begin_again_behind(copy, error))
             return
         if copy.in_flight >= self._most_in_flight:
             stream.pause(*_number_and_topic(copy.where))
@@ -193,7 +194,7 @@ class Mirror:
                 handled()
             else:
                 self._audit.stored(copy.topic, copy.where, moving, copied, handled)
-            if copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
+            if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
                 stream.resume(*_number_and_topic(copy.where))
 
     def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
@@ -211,6 +212,14 @@ class Mirror:
             where=where, position=copy.done, delay=delay, error=str(error),
         )  # fmt: skip
         self._background.start(self._go_on_later(where, delay))
+
+    async def _begin_again_behind(self, copy: PartitionCopy, error: Exception) -> None:
+        """Begin a copy again at a chunk that cannot be moved, once those before it are stored.
+
+        Given up while they are in flight, they would be stored all the same, and sent again at each new beginning.
+        """
+        await copy.drained()
+        self._begin_again(copy, error)
 
     async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
         await sleep(self._clock, delay)
@@ -285,6 +294,9 @@ class Mirror:
             return
         self.refused.pop(topic, None)
         before = self._known.get(topic)
+        if before is not None and before.source_uuid != found.source_uuid:
+            for where in [each for each in self.progress if each.topic == topic]:
+                self.progress[where].log_is_new()
         self._known[topic] = found
         for where in self._places():
             if where.topic == topic:
@@ -363,20 +375,9 @@ class Mirror:
     async def _measure_often(self) -> None:
         while True:
             await sleep(self._clock, self.settings.lag_interval)
-            stream = self._stream
-            if stream is None:
-                continue
-            for topic in sorted({where.topic for where in stream.partitions()}):
-                try:
-                    ends = await stream.end_positions(topic)
-                except (LogdError, CancelledError) as error:
-                    if self._background.was_stopped:  # otherwise the stream was closed, to be made again
-                        return
-                    self._log.debug("the ends of topic {topic} are not known now: {error!r}", topic=topic, error=error)
-                    continue
-                for partition, end in ends.items():
-                    self.progress[TopicPartition(topic, partition)].ends_at(end, self._clock.seconds())
-            self._look_for_trouble()
+            if self._stream is not None:
+                await measure_ends(self._stream, self.progress, self._clock, self._background)
+                self._look_for_trouble()
 
     def _look_for_trouble(self) -> None:
         """Report the partitions that the target does not take sets for."""

@@ -91,7 +91,17 @@ class PartitionCopy:
         step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving, left=1)
         self._steps.append(step)
         self.in_flight += moving.end - moving.start
-        self.held.add(self.where, moving, partial(self._send, step), partial(self.failed, self))
+        try:
+            self.held.add(self.where, moving, partial(self._send, step), partial(self.failed, self))
+        except Exception:
+            self._steps.remove(step)
+            self.in_flight -= moving.end - moving.start
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether chunks are still taken."""
+        return not self.held.closed
 
     def drained(self) -> Deferred[None]:
         """Take nothing more, drop what is not sent, and return a Deferred that fires once nothing is in flight.

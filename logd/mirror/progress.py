@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
 
+from logd.client.consumer.group_stream import GroupStream
+from logd.deferreds.background import Background
+from logd.errors import LogdError
+from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
+_log = Logger()
 #: The ends of a log that are remembered to know how long it is behind.
 _MOST_SAMPLES = 10_000
 
@@ -49,6 +57,11 @@ class PartitionProgress:
                 self._seen.append((now, end))
         self._forget()
 
+    def log_is_new(self) -> None:
+        """Forget where the log ended: its topic was deleted and made again, and positions begin anew."""
+        self.done = self.end = -1
+        self._seen.clear()
+
     def copied(self, done: int, messages: int, size: int, gaps: int) -> None:
         """Note that all before ``done`` is stored on the target."""
         self.done = max(self.done, done)
@@ -68,3 +81,25 @@ class PartitionProgress:
     def _forget(self) -> None:
         while self._seen and self._seen[0][1] <= self.done:
             self._seen.popleft()
+
+
+async def measure_ends(
+    stream: GroupStream,
+    progress: Mapping[TopicPartition, PartitionProgress],
+    clock: Clock,
+    background: Background,
+) -> None:
+    """Ask for the ends of the visible logs of a stream's partitions, and note them in ``progress``, which has any key.
+
+    A topic that does not answer keeps the ends that are known. Runs in ``background``, whose stop ends it.
+    """
+    for topic in sorted({where.topic for where in stream.partitions()}):
+        try:
+            ends = await stream.end_positions(topic)
+        except (LogdError, CancelledError) as error:
+            if background.was_stopped:  # otherwise the stream was closed, to be made again
+                raise
+            _log.debug("the ends of topic {topic} are not known now: {error!r}", topic=topic, error=error)
+            continue
+        for partition, end in ends.items():
+            progress[TopicPartition(topic, partition)].ends_at(end, clock.seconds())

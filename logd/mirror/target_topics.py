@@ -8,9 +8,11 @@ from attrs import field, frozen
 from twisted.logger import Logger
 
 from logd.client.admin.admin import Admin
+from logd.client.cluster.describe_log import DESCRIBED_AT_ONCE
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
-from logd.errors import LogdError, TopicExists, UnknownTopic
+from logd.deferreds.gathering import gather_some
+from logd.errors import BrokerUnavailable, LogdError, TopicExists, UnknownTopic, WireError
 from logd.mirror.topic_names import PAIRS_TOPIC, TopicChoice
 from logd.topic import TopicEntry
 
@@ -84,8 +86,7 @@ class TargetTopics:
         if missing or more:
             change = {MIRRORED_FROM: ",".join([*known, *missing])} if missing else {}
             found = await self.admin.alter(target, change, more)
-        logs = await self.admin.describe_logs(target, range(found.partitions))
-        ends = {number: log.visible_end for number, log in logs.items()}
+        ends = await self._ends(target, found.partitions)
         return MirroredTopic(topic, entry.uuid, target, found.uuid, len(entry.partitions), found.partitions, ends)
 
     async def prepare_pairs(self) -> None:
@@ -98,6 +99,29 @@ class TargetTopics:
             except TopicExists:
                 return
             self._log.info("made topic {topic} on the target, for pairs of positions", topic=PAIRS_TOPIC)
+
+    async def _ends(self, target: str, partitions: int) -> dict[int, int]:
+        """Return the ends of the target's visible logs, but of those that do not answer now: they keep no other back.
+
+        The first pairs of a copy to such a partition name its log's start.
+        """
+
+        async def end_of(partition: int) -> tuple[int, int] | None:
+            try:
+                return partition, (await self.admin.describe_log(target, partition)).visible_end
+            except UnknownTopic:
+                raise
+            except (BrokerUnavailable, WireError) as error:
+                if isinstance(error, WireError) and not error.retriable:
+                    raise
+                self._log.debug(
+                    "the end of partition {partition} of topic {topic} is not known now: {error!r}",
+                    partition=partition, topic=target, error=error,
+                )  # fmt: skip
+                return None
+
+        found = await gather_some((end_of(each) for each in range(partitions)), DESCRIBED_AT_ONCE)
+        return dict(each for each in found if each is not None)
 
     async def _create(self, topic: str, target: str, entry: TopicEntry, chain: Sequence[str]) -> None:
         settings = {**entry.settings, MIRRORED_FROM: ",".join(chain)}

@@ -33,9 +33,8 @@ class Rename:
             )
         try:
             compiled = re.compile(pattern)
-            if compiled.groups < max((int(number) for number in re.findall(r"\\(\d)", name)), default=0):
-                raise re.error("the name refers to a group that the pattern does not have")
-        except re.error as error:
+            compiled.sub(name, "")  # which reads the name as a template, whether anything matches or not
+        except (re.error, IndexError) as error:
             raise ConfigurationError(f"rename {text!r} is not allowed: {error}") from error
         return cls(compiled, name)
 
@@ -55,6 +54,7 @@ class TopicChoice:
     def __attrs_post_init__(self) -> None:
         try:
             re.compile(self.pattern)
+            _ = self.subscription  # which a pattern with flags at its start is no part of
         except re.error as error:
             raise ConfigurationError(f"topics = {self.pattern!r} is not allowed: {error}") from error
 

@@ -17,6 +17,7 @@ from logd.schema_registry.errors import (
 )
 from logd.schema_registry.levels import RegistryMode
 from logd.schema_registry.loading import SchemaLoader
+from logd.schema_registry.schemas import referred_versions
 from logd.schema_registry.tree import paths
 from logd.schema_registry.tree.changes import RegistryChanges
 from logd.schema_registry.tree.reader import RegistryReader
@@ -118,9 +119,8 @@ class Deletion:
 
     async def _removal_of(self, schema_id: int) -> list[Operation]:
         parsed = await self._loader.load(schema_id)
-        references = parsed.stored.references
         return [
-            *(Delete(paths.reference_node(each.subject, each.version, schema_id)) for each in references),
+            *(Delete(paths.reference_node(*each, schema_id)) for each in referred_versions(parsed.stored)),
             Delete(paths.digest_node(parsed.digest)),
             # Refused if another subject has come to use the schema meanwhile.
             Delete(paths.id_node(schema_id)),

@@ -45,27 +45,42 @@ class SchemaLoader:
             MOST_PARSED_BYTES, lambda each: len(each.stored.text) + 200
         )
 
-    async def load(self, schema_id: int, level: int = 0) -> ParsedSchema:
-        """Return a stored schema, parsed. Raises BrokenRegistry where that is impossible, CoordinationError."""
-        found = self._parsed.get(schema_id)
+    async def load(self, schema_id: int, level: int = 0, loaded: dict[int, ParsedSchema] | None = None) -> ParsedSchema:
+        """Return a stored schema, parsed. Raises BrokenRegistry where that is impossible, CoordinationError.
+
+        ``loaded`` has what was loaded for the same schema: what others refer to in many ways is loaded once, however
+        little the cache holds.
+        """
+        loaded = {} if loaded is None else loaded
+        found = loaded.get(schema_id) or self._parsed.get(schema_id)
         if found is None:
             stored = await self._reader.schema(schema_id)
             if stored is None:
                 raise BrokenRegistry(f"schema {schema_id} is named by a subject, but is not stored")
             try:
-                resolved = await self.resolve(stored.references, level + 1)
+                resolved = await self.resolve(stored.references, level + 1, loaded)
                 found = parse_schema(stored.type, stored.text, stored.references, resolved.known)
             except InvalidSchema as error:
                 raise BrokenRegistry(f"schema {schema_id} cannot be read any more: {error}") from error
             self._parsed.put(schema_id, found)
+        loaded[schema_id] = found
         return found
 
     async def give_way(self) -> None:
         """Let the reactor serve others, between two steps that take some time each."""
         await sleep(self._clock, 0)
 
-    async def resolve(self, references: Sequence[SchemaReference], level: int = 0) -> ResolvedReferences:
-        """Load what ``references`` name; version -1 is the latest. Raises InvalidSchema for what is not there."""
+    async def resolve(
+        self,
+        references: Sequence[SchemaReference],
+        level: int = 0,
+        loaded: dict[int, ParsedSchema] | None = None,
+    ) -> ResolvedReferences:
+        """Load what ``references`` name; version -1 is the latest. Raises InvalidSchema for what is not there.
+
+        ``loaded``: see ``load``.
+        """
+        loaded = {} if loaded is None else loaded
         if len(references) > MOST_REFERENCES or level > MOST_REFERENCE_LEVELS:
             raise InvalidSchema(
                 f"Invalid schema: it has more than {MOST_REFERENCES} references, "
@@ -83,9 +98,9 @@ class SchemaLoader:
                     f"Invalid schema: no schema reference found for subject '{each.subject}' and version {each.version}"
                 )
             subjects[each.subject] = node_version
-            loaded = await self.load(wanted.id, level + 1)
+            schema = await self.load(wanted.id, level + 1, loaded)
             numbered.append(evolve(each, version=wanted.version))
-            for name, type_ in (loaded.avro.known if loaded.avro is not None else {}).items():
+            for name, type_ in (schema.avro.known if schema.avro is not None else {}).items():
                 if not _same(known.setdefault(name, type_), type_):
                     raise InvalidSchema(f"Invalid schema: two references define {name} differently")
             if len(known) > MOST_KNOWN:

@@ -40,9 +40,18 @@ class RegistryQueries:
 
     async def subjects(self, prefix: str = "", visibility: Visibility = LIVE) -> list[str]:
         """Return the names of the subjects with a version that is visible, sorted."""
+        return [name for name, versions in await self.all_versions(prefix, visibility) if versions]
+
+    async def all_versions(
+        self, prefix: str = "", visibility: Visibility = LIVE
+    ) -> list[tuple[str, list[SubjectVersion]]]:
+        """Return the visible versions of each subject, ascending, by the subjects' names; some may have none."""
         names = [each for each in await self._reader.subjects() if each.startswith(prefix)]
-        states = await gather_some([self._reader.subject(each) for each in names], AT_ONCE)
-        return [name for name, state in zip(names, states, strict=True) if any(map(visibility.shows, state.versions))]
+        states = await gather_some((self._reader.subject(each) for each in names), AT_ONCE)
+        return [
+            (name, [each for each in state.versions if visibility.shows(each)])
+            for name, state in zip(names, states, strict=True)
+        ]
 
     async def versions(self, subject: str, visibility: Visibility = LIVE) -> list[SubjectVersion]:
         """Return the visible versions of a subject, ascending."""
@@ -53,7 +62,7 @@ class RegistryQueries:
         self, subject: str, number: int | None, visibility: Visibility = LIVE
     ) -> tuple[SubjectVersion, StoredSchema]:
         """Return a version of a subject, the latest for None, with its schema."""
-        state = await self._known(subject, visibility)
+        state = await self._known(subject, visibility, number)
         shown = [each for each in state.versions if visibility.shows(each)]
         found = shown[-1] if number is None else next((each for each in shown if each.version == number), None)
         if found is None:
@@ -69,6 +78,10 @@ class RegistryQueries:
         if found is None:
             raise SchemaNotFound(f"Schema {schema_id} not found")
         return found
+
+    async def schema_if_any(self, schema_id: int) -> StoredSchema | None:
+        """Return the schema with an id; None if there is none."""
+        return await self._reader.schema(schema_id)
 
     async def versions_of(self, schema_id: int, visibility: Visibility = LIVE) -> list[tuple[str, int]]:
         """Return the subjects and versions that have a schema."""
@@ -99,13 +112,17 @@ class RegistryQueries:
         version, _ = await self.version(subject, number)
         return await compare(self._loader, schema, [version], level)
 
-    async def _known(self, subject: str, visibility: Visibility) -> SubjectState:
-        for refreshed in (False, True):
-            if refreshed:
-                state, _ = await self._reader.fresh_subject(subject)
-            else:
-                state = await self._reader.subject(subject)
-            if any(map(visibility.shows, state.versions)):
-                return state
+    async def _known(self, subject: str, visibility: Visibility, number: int | None = None) -> SubjectState:
+        """Return a subject with visible versions. What it seems not to have, another registry may have just made."""
+        state = await self._reader.subject(subject)
+        if not _shows(state, visibility, number):
             await self._reader.refresh()
-        raise SubjectNotFound(subject)
+            state, _ = await self._reader.fresh_subject(subject)
+            if not _shows(state, visibility, None):
+                raise SubjectNotFound(subject)
+        return state
+
+
+def _shows(state: SubjectState, visibility: Visibility, number: int | None) -> bool:
+    """Return whether a version is visible, or one of any number for None."""
+    return any(visibility.shows(each) and number in (None, each.version) for each in state.versions)

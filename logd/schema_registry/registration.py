@@ -16,7 +16,14 @@ from logd.schema_registry.errors import (
 from logd.schema_registry.levels import RegistryMode
 from logd.schema_registry.loading import ResolvedReferences, SchemaLoader
 from logd.schema_registry.lru import LruCache
-from logd.schema_registry.schemas import AVRO, ParsedSchema, SchemaReference, StoredSchema, parse_schema
+from logd.schema_registry.schemas import (
+    AVRO,
+    ParsedSchema,
+    SchemaReference,
+    StoredSchema,
+    parse_schema,
+    referred_versions,
+)
 from logd.schema_registry.tree import paths
 from logd.schema_registry.tree.changes import RegistryChanges
 from logd.schema_registry.tree.reader import RegistryReader
@@ -26,6 +33,9 @@ from logd.schema_registry.tree.records import RegistrySettings, SubjectState, Su
 MOST_VERSIONS = 2_000
 #: The highest id: Confluent's framing has four bytes for it, of which Java reads a signed number.
 LARGEST_ID = (1 << 31) - 1
+#: Bytes of a schema's node, references included. The change that registers it has to fit into ZooKeeper's 1 MiB, with
+#: 100 references (twice 1.6 KB each, as names may be long) and 2,000 versions; a larger one would end the connection.
+MOST_NODE_BYTES = 640 * 1024
 #: Digests whose ids are remembered.
 MOST_DIGESTS = 10_000
 
@@ -123,9 +133,9 @@ class SchemaRegistration:
             await self._require_compatible(subject, parsed, state, settings)
         if known is None:
             known = await self._new_id(parsed, schema, operations)
-            for each in parsed.stored.references:
-                await self._changes.make_node(paths.references_node(each.subject))
-                operations.append(Create(paths.reference_node(each.subject, each.version, known)))
+            for each, number in referred_versions(parsed.stored):
+                await self._changes.make_node(paths.references_node(each))
+                operations.append(Create(paths.reference_node(each, number, known)))
         elif schema.id not in (None, known):
             raise OperationNotPermitted(f"The schema has the id {known} already, and cannot have {schema.id} too")
         if parsed.stored.references:
@@ -150,9 +160,14 @@ class SchemaRegistration:
             raise InvalidSchema(f"Invalid schema: the registry has given out all ids up to {LARGEST_ID}")
         if schema.id is not None and await self._reader.schema(schema_id) is not None:
             raise OperationNotPermitted(f"Overwrite new schema with id {schema_id} is not permitted.")
+        value = encode_schema(parsed.stored)
+        if len(value) > MOST_NODE_BYTES:
+            raise InvalidSchema(
+                f"Invalid schema: with its references it takes {len(value)} bytes, and {MOST_NODE_BYTES} are allowed"
+            )
         operations += [
             SetData(paths.LAST_ID, str(max(last, schema_id)).encode(), at),
-            Create(paths.id_node(schema_id), encode_schema(parsed.stored)),
+            Create(paths.id_node(schema_id), value),
             Create(paths.digest_node(parsed.digest), str(schema_id).encode()),
         ]
         return schema_id

@@ -46,6 +46,11 @@ class StoredSchema:
     references: tuple[SchemaReference, ...] = ()
 
 
+def referred_versions(schema: StoredSchema) -> list[tuple[str, int]]:
+    """Return the subjects and versions that a schema refers to, each once, whatever number of types it takes there."""
+    return sorted({(each.subject, each.version) for each in schema.references})
+
+
 @frozen(eq=False)
 class ParsedSchema:
     """A schema that was parsed; ``avro`` is None for other types."""

@@ -100,6 +100,19 @@ class WindowCounterTests(SynchronousTestCase):
             brief(closed), [(100, "web0", 1, False), (100, "web1", 1, False), (100, ALL_ORIGINS, 2, False)]
         )
 
+    def test_each_window_beyond_the_most_has_an_older_one_reported(self) -> None:
+        """However many are counted before events are taken; else times of distant years would fill the memory."""
+        self.patch(counter_module, "MOST_WINDOWS", 10)
+        counts = counter()
+        counts.sent("t", 1000, "web0", 101)
+        for number in range(200):
+            counts.add("t", 1000 + 10 * number, "web0", 1, 1, 101)
+        taken = [event.window for event in counts.take_events(101) if not event.open]
+        self.assertEqual(taken, [1000 + 10 * number for number in range(1, 190)])
+        counts.settled("t", 1000)
+        self.assertEqual(brief(counts.take_events(101)), [(1000, "web0", 1, False)])
+        self.assertEqual(len(counts.take_events(102, end=True)), 10)
+
     @given(st.lists(st.tuples(st.integers(0, 99), st.sampled_from("ab"), st.integers(0, 5), st.integers(0, 9))))
     def test_all_that_is_counted_is_reported_once(self, counted: list[tuple[int, str, int, int]]) -> None:
         """Whenever events are taken, their counts add up to the messages of each window and origin."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
+from io import StringIO
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
@@ -67,6 +69,43 @@ class SerdesTests(RestTestCase):
         with self.assertRaisesRegex(AvroError, "items that take no bytes"):
             await AvroDeserializer(self.client).deserialize([read(hostile)])
 
+    async def test_items_of_next_to_nothing_are_not_read(self) -> None:
+        """A byte for each item would be thousands of values; a null here and there does no harm."""
+        nulls = ",".join(f'{{"name":"n{number}","type":"null"}}' for number in range(100))
+        for number, (inner, refused) in enumerate(
+            (
+                ('{"type":"array","items":{"type":"record","name":"I","fields":[{"name":"x","type":"int"},%s]}}', True),
+                ('{"type":"map","values":{"type":"record","name":"I","fields":[%s]}}', True),
+                ('["null",{"type":"record","name":"I","fields":[{"name":"next","type":["null","I"]},%s]}]', True),
+                ('{"type":"record","name":"I","fields":[%s]}', False),
+                (
+                    '{"type":"array","items":{"type":"record","name":"I","fields":[{"name":"x","type":"int"},'
+                    '{"name":"n","type":"null"},{"name":"s","type":["null","string"]}]}}',
+                    False,
+                ),
+            )
+        ):
+            text = '{"type":"record","name":"R","fields":[{"name":"f","type":%s}]}' % (
+                inner % nulls if "%" in inner else inner
+            )
+            schema_id = await self.register(f"s{number}", text)
+            reader = AvroDeserializer(self.client, on_corrupt="skip")
+            payload = head(schema_id) + (b"" if inner.startswith('{"type":"record"') else b"\0")
+            found = await reader.deserialize([read(payload)])
+            self.assertEqual((len(found), reader.skipped), (0, 1) if refused else (1, 0), inner)
+
+    async def test_types_that_nest_deeply_by_their_names_are_the_fault_of_the_message(self) -> None:
+        """A chain of types in a reference is entered at its end; such a message is passed like others."""
+        rows = [{"name": "f0", "type": {"type": "record", "name": "T0", "fields": []}}]
+        for number in range(1, 700):
+            inner = [{"name": "t", "type": f"T{number - 1}"}, {"name": "x", "type": "int"}]
+            rows.append({"name": f"f{number}", "type": {"type": "record", "name": f"T{number}", "fields": inner}})
+        await self.register("chain", json.dumps({"type": "record", "name": "Chain", "fields": rows}))
+        references = [{"name": "Chain", "subject": "chain", "version": 1}]
+        schema_id = await self.register("end", avro("end:T699", name="End"), references=references)
+        reader = AvroDeserializer(self.client, on_corrupt="skip")
+        self.assertEqual((await reader.deserialize([read(head(schema_id) + b"\0" * 699)]), reader.skipped), ([], 1))
+
     async def test_values_are_written_and_read_by_an_older_and_a_newer_schema(self) -> None:
         """The framing is Confluent's; the schema is registered once."""
         serializer = AvroSerializer(self.client, "t-value", avro("x"))
@@ -100,6 +139,48 @@ class SerdesTests(RestTestCase):
         schema_id = await self.register("b", avro("a:A", name="B"), references=references)
         (found,) = await AvroDeserializer(self.client).deserialize([read(head(schema_id) + b"\x02")])
         self.assertEqual(found.value, {"a": {"x": 1}})
+
+    async def test_unions_arrays_and_maps_of_references_are_read(self) -> None:
+        """A topic with messages of several types has a union of them as its schema, by custom."""
+        from fastavro import json_writer
+
+        await self.register("f", '{"type":"fixed","name":"n.F","size":1}')
+        await self.register("a", avro("x", name="n.A"))
+        await self.register(
+            "b", avro("a:n.A", "f:n.F", name="n.B"),
+            references=[{"name": "n.A", "subject": "a", "version": 1}, {"name": "n.F", "subject": "f", "version": 1}],
+        )  # fmt: skip
+        references = [{"name": f"n.{name}", "subject": name.lower(), "version": 1} for name in "AB"]
+        one, both = {"x": 1}, {"a": {"x": 1}, "f": b"z"}
+        for number, (text, data, value) in enumerate(
+            (
+                ('["n.A","n.B"]', b"\0\x02", one),
+                ('["n.B","n.A"]', b"\0\x02z", both),
+                ('["null",{"type":"array","items":"n.B"}]', b"\x02\x02\x02z\0", [both]),
+                ('{"type":"map","values":["n.A","n.B"]}', b"\x02\x02k\x02\x02z\0", {"k": both}),
+                ('"n.B"', b"\x02z", both),
+            )
+        ):
+            schema_id = await self.register(f"u{number}", text, references=references)
+            (found,) = await AvroDeserializer(self.client).deserialize([read(head(schema_id) + data)])
+            self.assertEqual(found.value, value)
+            json_writer(StringIO(), found.schema, [value])
+
+    async def test_a_registry_that_refuses_to_answer_says_nothing_against_a_message(self) -> None:
+        """With a wrong password each message would be left out; an id that is none is the message's fault."""
+        schema_id = await self.register("t", avro("x"))
+        for status, code in ((b"401 Unauthorized", 401), (b"429 Too Many Requests", 429), (b"404 Not Found", 404)):
+            answer = b"HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\n{}" % status
+            port = net.listenTCP(0, _Saying.factory(answer), interface="127.0.0.1")
+            self.addCleanup(port.stopListening)
+            other = SchemaRegistryClient(f"http://127.0.0.1:{port.getHost().port}", reactor=net)
+            reader = AvroDeserializer(other, on_corrupt="skip")
+            with self.assertRaises(RegistryRefusal) as caught:
+                await reader.deserialize([read(head(schema_id) + b"\x02")])
+            self.assertEqual((caught.exception.code, reader.skipped), (code, 0))
+            none = [read(head(each) + b"\x02") for each in (0, 1 << 31, (1 << 32) - 1)]
+            self.assertEqual((await reader.deserialize(none), reader.skipped), ([], 3))
+            await other.close()
 
     async def test_a_message_that_cannot_be_read_is_named_or_skipped(self) -> None:
         """With its topic, partition, id and schema."""

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
-from logd.errors import LogdError
+from logd.errors import LogdError, WrapperTooLarge
 from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import PartitionCopy
 from logd.mirror.target_topics import MirroredTopic
@@ -45,6 +45,8 @@ class GateTests(SynchronousTestCase):
 
     def gate(self, where: TopicPartition, moving: MovingSet) -> Deferred[None] | None:
         """Let pass what does not begin with "wait"."""
+        if b"huge" in moving.data:
+            raise WrapperTooLarge("too large to look at", 0)
         if b"wait" not in moving.data:
             return None
 
@@ -100,6 +102,16 @@ class GateTests(SynchronousTestCase):
         self.take("wait")
         self.copy.abandon()
         self.assertEqual((self.cancelled, self.copy.in_flight, self.failures, self.sent), (1, 0, [], []))
+
+    def test_what_is_in_flight_is_waited_for_behind_a_set_that_cannot_be_sent(self) -> None:
+        """That set is no part of what is in flight, and takes no other one with it."""
+        self.take("one")
+        self.assertRaises(WrapperTooLarge, self.take, "huge")
+        drained = self.copy.drained()
+        self.assertNoResult(drained)
+        self.sent[0][1].callback(Sent("t", 0, 0, 50))
+        self.successResultOf(drained)
+        self.assertEqual((self.stored, self.copy.in_flight), ([self.copy.done], 0))
 
     def test_an_error_of_the_gate_ends_the_copy(self) -> None:
         """The mirror begins it again."""

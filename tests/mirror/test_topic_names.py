@@ -27,6 +27,9 @@ class TopicChoiceTests(SynchronousTestCase):
 
     def test_mistakes_are_named(self) -> None:
         """In a pattern, a rule, or the group that a rule refers to."""
-        for text in ("", "a", "=b", "a=", "(=b", r"a=\1"):
+        for text in ("", "a", "=b", "a=", "(=b", r"a=\1", r"(.*)=\g<x>", r"(.*)=\10", r"(.*)=\q"):
             self.assertRaises(ConfigurationError, Rename.parse, text)
         self.assertRaises(ConfigurationError, TopicChoice, "(")
+        self.assertRaises(ConfigurationError, TopicChoice, "(?i)web")
+        self.assertTrue(TopicChoice("(?i:web)").subscription.fullmatch("WEB"))
+        self.assertEqual(Rename.parse(r"(?P<x>.*)=\g<x>2").apply("a"), "a2")

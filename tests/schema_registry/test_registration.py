@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from twisted.internet.defer import Deferred
 
 from logd.coord.errors import CoordinationError
@@ -14,8 +17,10 @@ from logd.schema_registry.errors import (
     RegistryBusy,
     SchemaNotFound,
     SubjectNotFound,
+    VersionNotFound,
 )
 from logd.schema_registry.levels import CompatibilityLevel, RegistryMode
+from logd.schema_registry.lru import LruCache
 from logd.schema_registry.registration import NewSchema
 from logd.schema_registry.schemas import MOST_BYTES
 from logd.schema_registry.tree import paths
@@ -35,6 +40,17 @@ class RegisterTests(SchemaRegistryTestCase):
         self.assertEqual(self.register("a", record("x", "y=1")), 2)
         versions = self.outcome(self.registry.queries.versions("a"))
         self.assertEqual([(each.version, each.id) for each in versions], [(1, 1), (2, 2)])
+        self.require_whole()
+
+    def test_a_schema_that_no_request_to_the_tree_can_hold_is_refused(self) -> None:
+        """ZooKeeper ends a connection for a request of more than 1 MiB, and a broker may do other things over it."""
+        self.register("a", record("x"))
+        long = record("x", name="L", **referring(("n" * 700_000, "a", 1)))
+        self.assertIn("bytes", self.refusal(self.registry.registration.register("b", long), InvalidSchema))
+        numbers = "[" + ",".join(["1e15"] * 50_000) + "]"
+        field = f'{{"name":"f","type":{{"type":"array","items":"double"}},"default":{numbers}}}'
+        grown = NewSchema(f'{{"type":"record","name":"G","fields":[{field}]}}')
+        self.refusal(self.registry.registration.register("b", grown), InvalidSchema)
         self.require_whole()
 
     def test_a_registration_of_what_is_registered_writes_nothing(self) -> None:
@@ -149,6 +165,19 @@ class LookUpTests(SchemaRegistryTestCase):
         self.assertEqual(len(self.outcome(another.versions("a"))), 2)
         self.assertEqual(self.outcome(another.subjects()), ["a"])
 
+    def test_a_version_of_another_registry_is_found_before_its_watch_fires(self) -> None:
+        """A schema that refers to it may be known already, and its messages would be skipped."""
+        tree = self.client()
+        other = self.another(tree)
+        self.register("a", record("x"))
+        self.outcome(other.queries.version("a", 1))
+        tree.link.delay = lambda: 1.5
+        self.register("a", record("x", "y=1"))
+        asked = Deferred.fromCoroutine(other.queries.version("a", 2))
+        self.pass_time(20)
+        self.assertEqual(self.successResultOf(asked)[0].version, 2)
+        self.refusal(self.registry.queries.version("a", 3), VersionNotFound)
+
 
 class ReferenceTests(SchemaRegistryTestCase):
     """Schemas of schemas."""
@@ -164,6 +193,40 @@ class ReferenceTests(SchemaRegistryTestCase):
         self.assertEqual(self.outcome(self.registry.queries.referenced_by("c", 1)), [2, 3])
         self.assertEqual(self.register("a", schema), schema_id)
         self.require_whole()
+
+    def test_a_version_may_define_several_types_that_are_referred_to(self) -> None:
+        """Each has a reference of its own, by custom; both go with the schema."""
+        inner = json.loads(record("x", name="B").text)
+        both = json.dumps({"type": "record", "name": "A", "fields": [{"name": "b", "type": inner}]})
+        self.register("types", NewSchema(both))
+        references = referring(("A", "types", 1), ("B", "types", 1))
+        schema_id = self.register("c", record("a:A", "b:B", name="C", **references))
+        self.require_whole()
+        self.assertEqual(self.outcome(self.registry.queries.referenced_by("types", 1)), [schema_id])
+        for permanent in (False, True):
+            self.outcome(self.registry.deletion.delete_subject("c", permanent))
+        self.require_whole()
+
+    def test_what_is_referred_to_in_many_ways_is_loaded_once(self) -> None:
+        """Large schemas do not stay in the cache; three at each level would be loaded 3^7 times."""
+        references: list[tuple[str, str, int]] = []
+        for level in range(7):
+            for name in "abc":
+                text = f'{{"title":"{level}{name}"}}'
+                self.register(f"{name}{level}", NewSchema(text, "JSON", **referring(*references)))
+            references = [(name, f"{name}{level}", 1) for name in "abc"]
+        loader = self.registry.registration._loader
+        loader._parsed = LruCache(0)
+        read: list[str] = []
+        kept = loader._reader.fresh_subject
+
+        async def noted(subject: str) -> Any:
+            read.append(subject)
+            return await kept(subject)
+
+        self.patch(loader._reader, "fresh_subject", noted)
+        self.outcome(self.registry.registration.parse(NewSchema("true", "JSON", **referring(*references))))
+        self.assertEqual(len(read), 3 + 3 * 3 * 6)
 
     def test_compatibility_looks_into_references(self) -> None:
         """The record refers to another version of a type that has a new field."""

@@ -91,6 +91,15 @@ class LookupTests(RegistryTestCase):
         self.assertEqual(found.array.to_pylist(), [{"m": {"f": {"x": 1}}, "i": {"x": 2}}])
         self.assertEqual(inner, 11)
 
+    def test_a_union_of_references_is_read(self) -> None:
+        """fastavro forgets the types of references that a union names."""
+        self.registry.add("inner", record("x", name="Inner"))
+        number = self.registry.add("t-value", '["null","Inner"]', references=[self.reference("inner")])
+        lookup = SchemaLookup(self.registry.client())
+        text = lookup.by_id(number)
+        found = RegisteredValues(text, {number: text}, lookup.by_id).decode([head(number) + b"\x02\x04"])
+        self.assertEqual((found.array.to_pylist(), found.wrong), ([{"x": 2}], {}))
+
     @staticmethod
     def reference(subject: str) -> dict[str, Any]:
         """Return a reference to the first version of a subject."""

@@ -9,14 +9,14 @@ from urllib.parse import quote
 from attrs import frozen
 from twisted.logger import Logger
 
-from logd.avro.answers import RegistryRefusal, RegistryUnavailable
+from logd.avro.answers import UNKNOWN, RegistryRefusal, RegistryUnavailable
 from logd.avro.registry_requests import RegistryRequests
 from logd.errors import LogdError
 
 #: References of references.
 MOST_LEVELS = 32
-#: The codes of answers that say: there is none.
-_NOT_FOUND = (404, 40401, 40402, 40403)
+#: The codes of answers that say: there is none. HTTP's 404 alone says that there is no registry at that address.
+_NOT_FOUND = UNKNOWN
 
 
 class SchemaConflict(LogdError):
@@ -95,9 +95,8 @@ class SchemaCopier:
             )
         for subject, version in sorted(found):
             if (subject, version) not in self._copied:
-                live = await self._find(self.source, f"/subjects/{_path(subject)}/versions")
-                for each in sorted({*_numbers(self.source, live or []), version}):
-                    await self._copy_version(subject, each, 0)
+                await self._copy_version(subject, version, 0)
+                await self._copy_others(subject)
         return True
 
     async def close(self) -> None:
@@ -117,6 +116,18 @@ class SchemaCopier:
             if found:
                 return found
         return []
+
+    async def _copy_others(self, subject: str) -> None:
+        """Copy the other versions of a subject. One in conflict keeps back the messages alone that name it."""
+        live = await self._find(self.source, f"/subjects/{_path(subject)}/versions")
+        for each in sorted(_numbers(self.source, live or [])):
+            try:
+                await self._copy_version(subject, each, 0)
+            except SchemaConflict as error:
+                self._log.warn(
+                    "version {version} of subject {subject} is not copied; messages that name it will wait: {error}",
+                    version=each, subject=subject, error=str(error),
+                )  # fmt: skip
 
     async def _copy_version(self, subject: str, version: int, level: int) -> None:
         if (subject, version) in self._copied:

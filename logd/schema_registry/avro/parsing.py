@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from logd.checkedjson import INT32_MAX, excerpt, load_json, require_depth
-from logd.schema_registry.avro.defaults import fits
+from logd.schema_registry.avro.defaults import DefaultComparison
 from logd.schema_registry.avro.types import (
     NO_DEFAULT,
     PRIMITIVES,
@@ -61,8 +61,9 @@ def parse_avro(text: str, known: Mapping[str, AvroDefinition] | None = None) -> 
         raise InvalidAvroSchema(f"the schema is no JSON that is accepted: {error}") from None
     parser = _SchemaParser(dict(known or {}))
     root = parser.type_of(value, "", 0, "")
+    comparison = DefaultComparison()
     for path, each in parser.with_defaults:
-        if not fits(each.type, each.default):
+        if not comparison.fits(each.type, each.default):
             raise InvalidAvroSchema(
                 f"the default {excerpt(each.default)} of field {each.name!r} at {path} does not fit the field's type, "
                 f"{_described(each.type)}"

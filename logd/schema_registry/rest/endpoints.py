@@ -11,8 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from logd import __version__
-from logd.deferreds.gathering import gather_some
-from logd.schema_registry.queries import AT_ONCE
+from logd.deferreds.gathering import gather
+from logd.schema_registry.errors import InvalidParameter
 from logd.schema_registry.registry import SchemaRegistry
 from logd.schema_registry.rest.parameters import RestRequest, schema_id, version
 from logd.schema_registry.schemas import AVRO, SCHEMA_TYPES, StoredSchema
@@ -101,23 +101,33 @@ async def _subjects_of_schema(registry: SchemaRegistry, request: RestRequest) ->
 async def _all_schemas(registry: SchemaRegistry, request: RestRequest) -> Any:
     visibility = request.visibility()
     latest_only = request.flag("latestOnly")
-    subjects = await registry.queries.subjects(request.query.get("subjectPrefix", ""), visibility)
-    found = [
-        (subject, each.version)
-        for subject in subjects
-        for each in (await registry.queries.versions(subject, visibility))[-1 if latest_only else 0 :]
-    ]
-
-    async def described(subject: str, number: int) -> dict[str, Any]:
-        return _registered(subject, *await registry.queries.version(subject, number, visibility))
-
-    return await gather_some([described(*each) for each in request.page(found)[:MOST_SCHEMAS]], AT_ONCE)
+    subjects = await registry.queries.all_versions(request.query.get("subjectPrefix", ""), visibility)
+    page = request.page(
+        [(subject, each) for subject, versions in subjects for each in versions[-1 if latest_only else 0 :]]
+    )[:MOST_SCHEMAS]
+    found: list[dict[str, Any]] = []
+    size = 0
+    for begin in range(0, len(page), SCHEMAS_AT_ONCE):
+        some = page[begin : begin + SCHEMAS_AT_ONCE]
+        texts = await gather([registry.queries.schema_if_any(each.id) for _, each in some])
+        found += [
+            _registered(subject, each, stored)
+            for (subject, each), stored in zip(some, texts, strict=True)
+            if stored is not None  # else deleted for good meanwhile
+        ]
+        size += sum(len(stored.text) for stored in texts if stored is not None)
+        if size > MOST_TEXT:
+            raise InvalidParameter(f"these schemas are longer than {MOST_TEXT} characters: ask for fewer, by limit")
+    return found
 
 
 # Subjects.
 
 #: Schemas in one answer; more are asked for with offset and limit.
 MOST_SCHEMAS = 1000
+#: Characters of the texts in such an answer, which is held in memory several times, and the schemas read at a time.
+MOST_TEXT = 16 << 20
+SCHEMAS_AT_ONCE = 20
 
 
 @_route("GET", "/subjects")

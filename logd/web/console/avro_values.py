@@ -12,6 +12,7 @@ from logd.avro.deserializer import AvroDeserializer
 from logd.avro.framing import AvroError
 from logd.errors import LogdError, UnknownTopic
 from logd.protocol.message import Message
+from logd.schema_registry.queries import Visibility
 from logd.schema_registry.registry import SchemaRegistry
 from logd.web.console.texts import as_hex, indented
 
@@ -36,9 +37,12 @@ class TreeSchemas:
         return _registered(found)
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
-        """Return a version of a subject. Raises RegistryRefusal."""
+        """Return a version of a subject, which may be deleted softly, as those may be that old schemas refer to.
+
+        Raises RegistryRefusal.
+        """
         try:
-            _, found = await self._registry.queries.version(subject, version)
+            _, found = await self._registry.queries.version(subject, version, Visibility(deleted=True))
         except LogdError as error:
             raise RegistryRefusal(str(error), _NOT_FOUND) from error
         return _registered(found)

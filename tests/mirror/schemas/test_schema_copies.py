@@ -8,6 +8,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
+from logd.avro.answers import RegistryRefusal, read_answer
 from logd.avro.framing import head
 from logd.avro.registry_requests import RegistryRequests
 from logd.errors import ConfigurationError
@@ -102,6 +103,32 @@ class SchemaCopierTests(SchemaCopyTestCase):
         for part in (f"schema {schema_id} of", "'t-value'", "to another schema", "one registry"):
             self.assertIn(part, text)
         self.assertEqual(await self.target.get("/subjects"), ["own"])
+
+    async def test_a_conflict_of_one_version_keeps_no_other_version_back(self) -> None:
+        """Messages that name the other one go on."""
+        one = await self.register("t-value", avro("x"))
+        two = await self.register("t-value", avro("x", "y=1"))
+        await self.target.ask("PUT", "/mode/own", {"mode": "IMPORT"})
+        self.assertEqual(await self.target.register("own", avro("z"), id=two), two)
+        self.assertTrue(await self.copier.copy(one))
+        self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1])
+        self.assertIn("to another schema", await self.conflict(two))
+
+    async def test_an_address_without_a_registry_is_no_answer(self) -> None:
+        """All messages would go on without their schemas."""
+        schema_id = await self.register("t-value", avro("x"))
+        wrong = RegistryRequests(f"{self.copier.source.url}/health", reactor=net)
+        self.addCleanup(lambda: Deferred.fromCoroutine(wrong.close()))
+        answers: list[tuple[str, str]] = []
+
+        async def ask(method: str, path: str, body: Any = None) -> Any:
+            answers.append((method, path))
+            return read_answer(path, 404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}')
+
+        self.patch(wrong, "ask", ask)
+        copier = SchemaCopier(wrong, self.copier.target)
+        with self.assertRaises(RegistryRefusal):
+            await copier.copy(schema_id)
 
     async def test_a_version_that_another_schema_has_is_refused(self) -> None:
         """The subject was used at the target before."""

@@ -103,6 +103,27 @@ class ParseAvroTests(SynchronousTestCase):
             self.refuse(text)
         parse_avro(array * MOST_LEVELS + '"int"' + "}" * MOST_LEVELS)
 
+    def test_defaults_take_a_bounded_number_of_comparisons(self) -> None:
+        """Some hundred bytes of a default could be compared with two types at each level, and for years."""
+        branches = ["null", "A", {"type": "record", "name": "B", "fields": [{"name": "f", "type": ["null", "A", "B"]}]}]
+        union = {"type": "record", "name": "A", "fields": [{"name": "f", "type": branches}]}
+        deep: Any = "fits nothing"
+        for _ in range(18):
+            deep = {"f": deep}
+        with_defaults = [{"name": f"d{number}", "type": "int", "default": 1} for number in range(1000)]
+        several = {"type": "array", "items": record(*with_defaults)}
+        fixed = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(1000)]
+        for kind, default in (
+            (union, deep),
+            (several, [{}] * 1000),
+            ({"type": "array", "items": [*fixed, "int"]}, [1] * 1000),
+        ):
+            field: dict[str, Any] = {"name": "f", "type": kind, "default": default}
+            self.assertIn("too many", self.refuse(json.dumps(record(field, name="Outer"))))
+        symbols = {"type": "enum", "name": "E", "symbols": [f"s{number}" for number in range(5000)]}
+        listed = {"name": "f", "type": {"type": "array", "items": symbols}, "default": ["s4999"] * 20_000}
+        parse_avro(json.dumps(record(listed)))
+
     def test_a_name_is_found_in_its_namespace_and_then_without_one(self) -> None:
         """As the implementation in Java does; a record may contain itself."""
         schema = record(

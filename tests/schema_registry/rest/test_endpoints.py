@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from logd.schema_registry.rest.endpoints import ROUTES
+from logd.schema_registry.schemas import StoredSchema
 from tests.schema_registry.rest.rig import RestTestCase, avro
 
 A, B, C = avro("x"), avro("x", "y=1"), avro("x", "y")
@@ -29,6 +30,23 @@ class SubjectTests(RestTestCase):
         self.assertEqual(await self.get("/subjects/a-value/versions/1/schema"), json.loads(A))
         self.assertEqual(len(await self.get("/schemas")), 3)
         self.assertEqual([each["id"] for each in await self.get("/schemas?latestOnly=true")], [2, 1])
+
+    async def test_a_list_of_schemas_is_bounded_and_stands_deletions(self) -> None:
+        """A thousand of the largest would fill the memory; what is deleted meanwhile is left out."""
+        for number in range(70):
+            await self.register(f"s{number:02}", avro("x", name=f"R{number}")[:-1] + f',"doc":"{"d" * 250_000}"}}')
+        status, code, text = await self.refused("GET", "/schemas")
+        self.assertEqual((status, code), (400, 40001))
+        self.assertIn("by limit", text)
+        self.assertEqual(len(await self.get("/schemas?limit=10&offset=60")), 10)
+        assert self.registry is not None
+        kept = self.registry.queries.schema_if_any
+
+        async def deleting(schema_id: int) -> StoredSchema | None:
+            return None if schema_id == 70 else await kept(schema_id)
+
+        self.patch(self.registry.queries, "schema_if_any", deleting)
+        self.assertEqual(len(await self.get("/schemas?limit=10&offset=60")), 9)
 
     async def test_a_schema_is_looked_up_by_its_text(self) -> None:
         """40401 without the subject, 40403 without the schema."""

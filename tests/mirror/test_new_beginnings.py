@@ -1,0 +1,142 @@
+"""Tests of logd.mirror.mirror: copies that begin anew, behind a damaged entry and in another log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import random
+from typing import Any, cast
+
+from attrs import define, evolve, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.producer.pending_send import Sent
+from logd.coord.interfaces import ICoordination
+from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.mirror import Mirror
+from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.settings import MirrorSettings
+from logd.mirror.target_topics import MirroredTopic
+from logd.mirror.topic_names import TopicChoice
+from logd.protocol import loops
+from logd.protocol.message import Message
+from logd.topic import TopicPartition
+
+WHERE = TopicPartition("web", 0)
+TOPIC = MirroredTopic("web", "u", "web", "v", 1, 1, {0: 0})
+
+
+@define(eq=False)
+class _SoughtStream:
+    """A stand-in for a group's stream, which notes what is asked of it."""
+
+    position: int = 0
+    sought: list[int] = field(factory=list)
+    handled_up_to: list[int | None] = field(factory=list)
+    paused: bool = False
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        """Return the one partition."""
+        return [WHERE]
+
+    def positions(self, topic: str) -> dict[int, int]:
+        """Return its position."""
+        return {0: self.position}
+
+    def pause(self, partition: int, topic: str) -> None:
+        """Note it."""
+        self.paused = True
+
+    def resume(self, partition: int, topic: str) -> None:
+        """Note it."""
+        self.paused = False
+
+    def seek(self, partition: int, position: int, topic: str) -> None:
+        """Note it."""
+        self.position = position
+        self.sought.append(position)
+
+    def handled(self, chunk: RawChunk, up_to: int | None) -> None:
+        """Note it."""
+        self.handled_up_to.append(up_to)
+
+
+@define
+class _ToldTopics:
+    """A stand-in for TargetTopics, which says what it is told."""
+
+    found: MirroredTopic = TOPIC
+
+    async def prepare(self, topic: str, before: MirroredTopic | None) -> MirroredTopic:
+        """Return the topic."""
+        return self.found
+
+
+class NewBeginningTests(SynchronousTestCase):
+    """A mirror of one partition, without clusters."""
+
+    def setUp(self) -> None:
+        """Make the mirror."""
+        self.clock = Clock()
+        common = {"reactor": self.clock, "connect": lambda *_: Deferred(), "random": random}
+        source = ClusterAccess("source", [("a.example", 6667)], cast(ICoordination, object()), common)
+        target = ClusterAccess("target", [("b.example", 6667)], None, common)
+        self.mirror = Mirror(
+            self.clock, MirrorSettings(topics=TopicChoice(".*"), retry_delay=1.0), source, target, random=lambda: 0.0
+        )
+        self.addCleanup(self.stop)
+        self.stream = _SoughtStream()
+        self.topics = _ToldTopics()
+        self.mirror._stream = cast(Any, self.stream)
+        self.mirror._topics = cast(Any, self.topics)
+        self.sent: list[Deferred[Sent]] = []
+
+    def stop(self) -> None:
+        """Stop the mirror."""
+        self.mirror._background.stop()
+        self.successResultOf(self.mirror._admin.close())
+
+    def send(self, topic: str, partition: int, data: bytes) -> Deferred[Sent]:
+        """Note what is sent."""
+        self.sent.append(Deferred())
+        return self.sent[-1]
+
+    def take(self, data: bytes) -> None:
+        """Give the copy the bytes at the stream's position."""
+        copy = self.mirror._copies[WHERE]
+        self.mirror._take(cast(Any, self.stream), copy, RawChunk("web", 0, self.stream.position, data, 10_000))
+        self.stream.position += len(data)
+
+    def test_what_is_in_flight_before_a_damaged_entry_is_sent_once(self) -> None:
+        """It would be stored again at each attempt, while answers take longer than reading on."""
+        self.mirror._known["web"] = TOPIC
+        copy = PartitionCopy(WHERE, TOPIC, self.send, self.mirror._stored, self.mirror._begin_again, 0, {0: 0})
+        self.mirror._copies[WHERE] = copy
+        good = loops.encode_set([Message(b"x")])
+        self.take(good)
+        self.take(good[:-1] + b"y")
+        self.assertEqual((self.stream.sought, self.stream.paused), ([], True))
+        self.take(good)
+        self.assertEqual(len(self.sent), 1)
+        self.sent[0].callback(Sent("web", 0, 500, 500 + len(good)))
+        self.assertEqual((self.stream.handled_up_to, self.stream.sought), ([len(good)], [len(good)]))
+        self.assertTrue(self.stream.paused)
+        self.assertIn("checksum", self.mirror.progress[WHERE].stalled)
+        self.clock.advance(10)
+        self.assertFalse(self.stream.paused)
+        self.assertEqual(self.mirror._copies[WHERE].done, len(good))
+
+    def test_the_lag_in_a_topic_that_was_made_again_is_that_of_its_own_log(self) -> None:
+        """The former log ended far behind, and would be waited for."""
+        self.stream.position = 5000
+        self.mirror._prepare("web")
+        self.mirror.progress[WHERE].ends_at(5000, 0.0)
+        self.assertEqual(self.mirror.lags()[0].bytes, 0)
+        del self.mirror._copies[WHERE]  # the group takes its partitions away
+        self.stream.position = 10
+        self.topics.found = evolve(TOPIC, source_uuid="w")
+        self.mirror._prepare("web")
+        self.mirror.progress[WHERE].ends_at(30, 1.0)
+        self.assertEqual(self.mirror.lags()[0].bytes, 20)
