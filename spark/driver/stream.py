@@ -56,7 +56,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 OffsetLimits.of("latest"),
                 options.reading.fail_on_data_loss,
             )
-            self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
+            places = {PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges}
+            self._initial = Progress(places, initial=True)
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -78,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._ends = ends
         self._check_topics(begun.positions, ends)
         starts = {name: self._start(name, begun.positions.get(name), logs[name]) for name in ends}
-        moved = {name: at for name, at in starts.items() if at > begun.positions.get(name, 0)}
+        moved = {name: at for name, at in starts.items() if begun.initial or at > begun.positions.get(name, 0)}
         # An end before the start belongs to a log that has become shorter since.
         began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
         ends = {name: max(end, starts[name]) for name, end in ends.items()}
@@ -111,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 name.topic,
                 name.uuid,
                 name.partition,
-                max(begun.positions.get(name, 0), reached.began.get(name, 0)),
+                begun.start_of(name, reached),
                 position,
             )
             for name, position in reached.positions.items()
@@ -196,6 +197,9 @@ class _Asking:
         return self._cluster.describe(name.topic, name.partition, (position,)).boundaries[0]
 
     def entry_end(self, name: PartitionName, position: int) -> int:
+        # A stream may begin inside an entry, where the length is not.
+        position = self.boundary(name, position)
+
         def once() -> int:
             part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
             fetched: FetchedPart = self._cluster.ask_leader(

@@ -89,6 +89,44 @@ class StreamReaderTests(SynchronousTestCase):
         self.log.data = DATA + DATA
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), len(DATA) + len(DATA) // 2)])
 
+    def test_the_first_batch_is_the_same_when_it_is_repeated(self) -> None:
+        """A query that is killed in its first batch has no offset in its checkpoint but that batch's end."""
+        for words in ("latest", "earliest"):
+            self.log.start, self.log.data = 0, DATA
+            start = self.reader(startingOffsets=words).initialOffset()
+            self.log.data += DATA
+            end, ranges = self.batch(self.reader(), start)
+            self.assertEqual(ranges, [(len(DATA) if words == "latest" else 0, 2 * len(DATA))])
+            self.log.data += DATA
+            restarted = self.reader(startingOffsets=words)
+            again = restarted.partitions(restarted.initialOffset(), end)
+            self.assertEqual([(each.value.start, each.value.end) for each in again], ranges)
+            self.assertEqual(self.batch(restarted, end)[1], [(2 * len(DATA), 3 * len(DATA))])
+
+    def test_an_offset_without_new_messages_stays_the_same(self) -> None:
+        """Spark compares the text, and runs a batch for each that differs."""
+        start = self.reader().initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        self.assertEqual(self.batch(self.reader(), end), (end, []))
+
+    def test_the_first_batch_of_an_earlier_release_is_repeated(self) -> None:
+        """Its offset does not have where it began, which is looked up again."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, ranges = self.batch(self.reader(), start)
+        del end["topics"]["t"]["began"]
+        again = self.reader().partitions(start, end)
+        self.assertEqual([(each.value.start, each.value.end) for each in again], ranges)
+
+    def test_a_stream_that_begins_inside_an_entry_takes_all_of_it(self) -> None:
+        """A budget below the entry's size takes the entry, also if the stream begins in the middle of it."""
+        size = len(DATA) // 100
+        self.log.data = DATA[:size] + encode_set([Message(b"\xff" * 500)]) + DATA
+        for inside in (size + 1, size + 100, size + 500):
+            places = f'{{"t": {{"0": {inside}}}}}'
+            reader = self.reader(startingOffsets=places, maxBytesPerTrigger="3")
+            _, ranges = self.batch(reader, reader.initialOffset())
+            self.assertEqual(ranges, [(inside, size + 509)])
+
     def test_a_new_partition_is_read_from_its_start(self) -> None:
         """The log of a partition that is created later may begin far above 0."""
         start = self.reader().initialOffset()
