@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.fetch_wait import FetchWait
 from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
@@ -146,6 +147,13 @@ class StreamReaderTests(SynchronousTestCase):
         _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="5"), start)
         self.assertEqual(ranges, [(len(DATA), len(DATA) + 5 * 50_009)])
         self.assertEqual(self.batch(self.reader(maxOffsetsPerTrigger="5"), {**start, **self.at_end()})[1], [])
+
+    def test_a_sample_is_small(self) -> None:
+        """The sizes of messages are estimated anew for each batch, from their first bytes."""
+        self.log.data = encode_set([Message(bytes(10_000))] * 300)
+        _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="10"), self.beginning())
+        self.assertEqual(ranges, [(0, 100_090)])
+        self.assertLessEqual(self.broker.count(FetchWait), 3)
 
     def beginning(self) -> dict[str, Any]:
         """Return the offset at 0."""
