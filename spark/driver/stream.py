@@ -197,11 +197,9 @@ class _Asking:
         return self._cluster.describe(name.topic, name.partition, (position,)).boundaries[0]
 
     def entry_end(self, name: PartitionName, position: int) -> int:
-        # A stream may begin inside an entry, where the length is not.
-        position = self.boundary(name, position)
-
         def once() -> int:
-            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
+            # Not exact: a stream may begin inside an entry, and the length is at the entry's beginning.
+            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES)
             fetched: FetchedPart = self._cluster.ask_leader(
                 name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
             ).parts[0]
@@ -211,6 +209,6 @@ class _Asking:
                 raise error_for_code(fetched.error)
             if len(fetched.message_set) < LENGTH_BYTES:
                 raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
-            return position + size_by_length(fetched.message_set)
+            return fetched.first_position + size_by_length(fetched.message_set)
 
         return self._cluster.retry(once)

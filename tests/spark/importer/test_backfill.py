@@ -70,7 +70,6 @@ class UntilTests(BackfillTestCase):
         with self.assertRaisesRegex(Exception, "ends at 100 now"):
             self.between(0, 80)
 
-
     def test_a_limit_before_the_log_s_beginning_loads_nothing(self) -> None:
         """The target goes on where the log begins, and the next import follows the run that records the loss."""
         self.between(0, 50)
