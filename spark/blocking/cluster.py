@@ -186,6 +186,28 @@ class BlockingCluster:
 
         return self.retry(once)
 
+    def leader_uuid(self, topic: str, partition: int) -> str | None:
+        """Return the uuid of the topic whose log the partition's leader has; None if it does not tell now.
+
+        Another broker may not have heard yet that the topic was made again. Asks once.
+        """
+        try:
+            log: DescribeLogResponse = self.ask_leader(topic, partition, DescribeLog(topic, partition))
+        except (BrokerUnavailable, WireError):
+            return None
+        return None if log.error else log.uuid
+
+    def is_known(self, topic: str, uuid: str) -> bool:
+        """Return whether any broker knows a topic by this uuid. One alone may hear late of a topic, or of its end."""
+        for address in self._known():
+            try:
+                response = _metadata(partial(self._ask, address, timeout=FIRST_SECONDS), (topic,))
+            except (BrokerUnavailable, WireError):
+                continue
+            if any((each.topic, each.uuid, each.error) == (topic, uuid, 0) for each in response.topics):
+                return True
+        return False
+
     def forget(self, topic: str) -> None:
         """Discard the topic's cached metadata, so that the next use reads them again."""
         self._view.forget(topic)
@@ -212,7 +234,7 @@ class BlockingCluster:
             for address in addresses:
                 began = self.clock()
                 try:
-                    response = self._connection(address, timeout).ask(request, timeout)
+                    response = self._ask(address, request, timeout)
                 except BrokerUnavailable as failure:
                     error = failure
                     if self.clock() - began >= first:
@@ -227,6 +249,9 @@ class BlockingCluster:
                     self._silent.discard(address)
                     return response
         raise error or BrokerUnavailable("no broker's address is known")
+
+    def _ask(self, address: HostPort, request: NativeRequest, timeout: float) -> Any:
+        return self._connection(address, timeout).ask(request, timeout)
 
     def _known(self) -> list[HostPort]:
         """Return the brokers' addresses: connected ones first, then discovered ones, the first ones, silent ones."""
@@ -269,7 +294,7 @@ class BlockingCluster:
         for address in (*others[first:], *others[:first]):
             try:
                 with self._open(address, FIRST_SECONDS) as other:
-                    response = _metadata(lambda each, by=other: by.ask(each, FIRST_SECONDS), topics)
+                    response = _metadata(partial(other.ask, timeout=FIRST_SECONDS), topics)
             except LogdError:
                 continue
             moved = self._view.has_left(silent, partitions, response)

@@ -78,6 +78,8 @@ class FakeBroker:
     leader: int = 0
     #: Hosts from which nothing comes until a time, although their connections stay open.
     silent: dict[str, float] = field(factory=dict)
+    #: The host that has got the present request.
+    asked: str = ""
     connections: int = 0
     now: float = 1000.0
     slept: list[float] = field(factory=list)
@@ -95,6 +97,16 @@ class FakeBroker:
     def count(self, kind: type[Any]) -> int:
         """Return the number of requests of a kind so far."""
         return sum(isinstance(request, kind) for request in self.requests)
+
+    def hear_late(self, host: str, topics: dict[str, FakeTopic], present: dict[str, FakeTopic]) -> None:
+        """Have a host give metadata of ``topics``, until a client waits, and all others know the ``present`` ones."""
+        self.slept.clear()
+
+        def before(request: Any) -> None:
+            late = isinstance(request, Metadata) and self.asked == host and not self.slept
+            self.topics = topics if late else present
+
+        self.before = before
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -221,6 +233,7 @@ class FakeStream:
     def _answer(self) -> None:
         held, self._held = self._held, b""
         for request, token in self._conversation.receive_data(held):
+            self._broker.asked = self._host
             try:
                 response = self._broker.answer(request)
             except OSError as error:

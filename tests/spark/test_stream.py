@@ -134,6 +134,38 @@ class StreamReaderTests(SynchronousTestCase):
         self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
         self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])
 
+    def test_a_position_is_kept_while_a_broker_does_not_know_the_partition(self) -> None:
+        """One that hears late of partitions or topics must not have the stream read them from their beginning again."""
+        self.broker.hosts, self.broker.leader = ("late", "fake"), 1
+        topic = self.broker.topics["t"]
+        topic.logs.append(FakeLog(DATA))
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        reader = self.reader(failOnDataLoss="false")
+        late: list[dict[str, FakeTopic]] = [{}, {"t": FakeTopic("u", topic.logs[:1])}]
+        for topics in late:
+            self.broker.hear_late("late", topics, {"t": topic})
+            self.assertEqual(self.batch(reader, end), (end, []))
+        self.broker.hear_late("late", {"t": topic}, {"t": topic})
+        topic.logs[1].data += DATA
+        self.assertEqual(self.batch(reader, end)[1], [(len(DATA), 2 * len(DATA))])
+
+    def test_a_topic_that_is_gone_is_forgotten(self) -> None:
+        """Another one of its name is read from its beginning, also if a broker has not heard of that yet."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        reader = self.reader(failOnDataLoss="false")
+        present = {"t": FakeTopic("v", [self.log])}
+        for topics in (present, {"t": FakeTopic("u", [self.log])}):
+            self.broker.hear_late("fake", topics, present)
+            self.assertRaises(DataLost, self.batch, self.reader(), end)
+            with self.assertLogs("logd.spark", "WARNING"):
+                later, ranges = self.batch(reader, end)
+            self.assertEqual((later["topics"]["t"]["uuid"], ranges), ("v", [(0, len(DATA))]))
+        self.broker.hear_late("fake", {}, {})
+        with self.assertLogs("logd.spark", "WARNING"):
+            self.assertEqual(self.batch(reader, end)[0]["topics"], {})
+
     def test_a_batch_takes_about_the_messages_asked_for(self) -> None:
         """Messages may be of any size."""
         entry = len(DATA) // 100
