@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,10 +17,21 @@ from logd.clientcore.answers import is_final
 from logd.clientcore.endpoints import HostPort, parse_endpoints
 from logd.clientcore.metadata import ClusterView, TopicView, described
 from logd.clientcore.retry_budget import RetryBudget
-from logd.errors import BrokerUnavailable, UnknownTopic, UnsupportedVersion, WireError, WrongPartition, error_for_code
+from logd.clientcore.silence import FIRST_SECONDS
+from logd.errors import (
+    BrokerUnavailable,
+    LogdError,
+    UnknownTopic,
+    UnsupportedVersion,
+    WireError,
+    WrongPartition,
+    error_for_code,
+)
 from logd.net.tls import tls_context
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata, MetadataResponse, MetadataV1
+from logd.protocol.requests.produce_ack import ProduceAck
 from logd.protocol.requests.requests import NativeRequest
 from logd.security.credentials import Credentials
 from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
@@ -94,6 +106,10 @@ class BlockingCluster:
     _dial: Dial | None = field(default=None, alias="dial")
     _view: ClusterView[HostPort] = field(factory=lambda: ClusterView(lambda host, port: (host, port)), init=False)
     _connections: dict[HostPort, BlockingConnection] = field(factory=dict, init=False)
+    #: The brokers that left a request unanswered, the last to be asked what others can answer.
+    _silent: set[HostPort] = field(factory=set, init=False)
+    #: The number of checks of silent leaders, each of which begins with another broker.
+    _checks: int = field(default=0, init=False)
 
     def attempts(self) -> Attempts:
         """Return a new count of attempts, with the retry timeout of the settings."""
@@ -120,11 +136,7 @@ class BlockingCluster:
     def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
         """Return metadata of topics (None for all) from any broker. Raises as ``ask_any``."""
         names = None if topics is None else tuple(topics)
-        response: MetadataResponse
-        try:
-            response = self.ask_any(MetadataV1(names, create))
-        except UnsupportedVersion:  # a broker of an earlier release
-            response = self.ask_any(Metadata(names, create))
+        response = _metadata(lambda request: self.ask_any(request, is_slow=create), names, create)
         self._view.read(response, self.clock())
         for topic in response.topics:
             if topic.error:
@@ -174,6 +186,28 @@ class BlockingCluster:
 
         return self.retry(once)
 
+    def leader_uuid(self, topic: str, partition: int) -> str | None:
+        """Return the uuid of the topic whose log the partition's leader has; None if it does not tell now.
+
+        Another broker may not have heard yet that the topic was made again. Asks once.
+        """
+        try:
+            log: DescribeLogResponse = self.ask_leader(topic, partition, DescribeLog(topic, partition))
+        except (BrokerUnavailable, WireError):
+            return None
+        return None if log.error else log.uuid
+
+    def is_known(self, topic: str, uuid: str) -> bool:
+        """Return whether any broker knows a topic by this uuid. One alone may hear late of a topic, or of its end."""
+        for address in self._known():
+            try:
+                response = _metadata(partial(self._ask, address, timeout=FIRST_SECONDS), (topic,))
+            except (BrokerUnavailable, WireError):
+                continue
+            if any((each.topic, each.uuid, each.error) == (topic, uuid, 0) for each in response.topics):
+                return True
+        return False
+
     def forget(self, topic: str) -> None:
         """Discard the topic's cached metadata, so that the next use reads them again."""
         self._view.forget(topic)
@@ -183,35 +217,91 @@ class BlockingCluster:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def ask_any(self, request: NativeRequest) -> Any:
+    def ask_any(self, request: NativeRequest, is_slow: bool = False) -> Any:
         """Send a request to any broker and return the response, tried once with each.
+
+        Each broker gets some seconds at first, so that a silent one does not hold up the others; then those that were
+        late get the whole time. A request that ``is_slow`` gets that at once.
 
         Raises the last BrokerUnavailable or retriable WireError, and at once another WireError.
         """
         error: BrokerUnavailable | WireError | None = None
-        # Connected brokers first, then discovered ones, then the first brokers.
-        known = (*self._connections, *self._view.addresses, *self.settings.addresses())
-        for address in dict.fromkeys(known):
-            try:
-                return self._connection(address).ask(request, self.settings.request_timeout)
-            except BrokerUnavailable as failure:
-                error = failure
-            except WireError as refusal:
-                if is_final(refusal):
-                    raise
-                error = refusal
+        whole = self.settings.request_timeout
+        brokers = self._known()
+        first = whole if is_slow or len(brokers) == 1 else min(FIRST_SECONDS, whole)
+        late: list[HostPort] = []
+        for timeout, addresses in ((first, brokers), (whole, late)):
+            for address in addresses:
+                began = self.clock()
+                try:
+                    response = self._ask(address, request, timeout)
+                except BrokerUnavailable as failure:
+                    error = failure
+                    if self.clock() - began >= first:
+                        self._silent.add(address)
+                        if timeout < whole:
+                            late.append(address)
+                except WireError as refusal:
+                    if is_final(refusal):
+                        raise
+                    error = refusal
+                else:
+                    self._silent.discard(address)
+                    return response
         raise error or BrokerUnavailable("no broker's address is known")
 
-    def _connection(self, address: HostPort) -> BlockingConnection:
+    def _ask(self, address: HostPort, request: NativeRequest, timeout: float) -> Any:
+        return self._connection(address, timeout).ask(request, timeout)
+
+    def _known(self) -> list[HostPort]:
+        """Return the brokers' addresses: connected ones first, then discovered ones, the first ones, silent ones."""
+        known = dict.fromkeys((*self._connections, *self._view.addresses, *self.settings.addresses()))
+        return sorted(known, key=lambda each: (each in self._silent, not self._is_connected(each)))
+
+    def _is_connected(self, address: HostPort) -> bool:
+        return address in self._connections and not self._connections[address].closed
+
+    def _connection(self, address: HostPort, timeout: float | None = None) -> BlockingConnection:
+        """Return the connection to a broker, made within ``timeout`` seconds if that is less than the setting."""
         connection = self._connections.get(address)
         if connection is None or connection.closed:
-            if self._dial is None:
-                self._dial = self.settings.dial()
             self._connections.pop(address, None)
-            settings = self.settings
-            connection = BlockingConnection.open(*address, settings.connect_timeout, self._dial, settings.credentials)
+            connection = self._open(address, timeout)
+            connection.has_moved = partial(self._has_moved, address)
             self._connections[address] = connection
         return connection
+
+    def _open(self, address: HostPort, timeout: float | None = None) -> BlockingConnection:
+        if self._dial is None:
+            self._dial = self.settings.dial()
+        settings = self.settings
+        seconds = settings.connect_timeout if timeout is None else min(timeout, settings.connect_timeout)
+        return BlockingConnection.open(*address, seconds, self._dial, settings.credentials, self.clock)
+
+    def _has_moved(self, silent: HostPort, request: NativeRequest) -> bool:
+        """Return whether other brokers lead the partitions of a request that a broker does not answer.
+
+        Asks one broker, another one each time, and the next ones if it does not answer at once. The connection is new:
+        on one that is in use the answer would come behind those that this thread waits for.
+        """
+        partitions = _led(request)
+        others = [each for each in self._known() if each != silent]
+        if not partitions or not others:
+            return False
+        self._checks += 1
+        first = self._checks % len(others)
+        topics = tuple(sorted({topic for topic, _ in partitions}))
+        for address in (*others[first:], *others[:first]):
+            try:
+                with self._open(address, FIRST_SECONDS) as other:
+                    response = _metadata(partial(other.ask, timeout=FIRST_SECONDS), topics)
+            except LogdError:
+                continue
+            moved = self._view.has_left(silent, partitions, response)
+            if moved:
+                self._silent.add(silent)
+            return moved
+        return False
 
     def __enter__(self) -> Self:
         return self
@@ -220,3 +310,24 @@ class BlockingCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _metadata(
+    ask: Callable[[NativeRequest], Any], topics: tuple[str, ...] | None, create: bool = False
+) -> MetadataResponse:
+    """Ask for metadata in the form that the broker knows. Raises the errors of ``ask``."""
+    response: MetadataResponse
+    try:
+        response = ask(MetadataV1(topics, create))
+    except UnsupportedVersion:  # a broker of an earlier release
+        response = ask(Metadata(topics, create))
+    return response
+
+
+def _led(request: NativeRequest) -> frozenset[tuple[str, int]]:
+    """Return the partitions of a request that their leader alone can answer."""
+    if isinstance(request, (FetchWait, ProduceAck)):
+        return frozenset((part.topic, part.partition) for part in request.parts)
+    if isinstance(request, DescribeLog):
+        return frozenset({(request.topic, request.partition)})
+    return frozenset()

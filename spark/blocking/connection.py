@@ -6,7 +6,8 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -18,6 +19,7 @@ from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.requests.requests import NativeRequest
 from logd.protocol.requests.responses import ErrorResponse, Response
 from logd.security.credentials import Credentials
+from logd.spark.blocking.answer_wait import AnswerWait
 
 #: Largest accepted answer in bytes: the largest piece of log that can be requested, with its frame.
 MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
@@ -28,7 +30,7 @@ _READ_BYTES = 1 << 20
 class Stream(Protocol):
     """The part of a socket that a connection uses."""
 
-    def sendall(self, data: bytes, /) -> None: ...
+    def send(self, data: bytes | memoryview, /) -> int: ...
 
     def recv(self, size: int, /) -> bytes: ...
 
@@ -39,6 +41,8 @@ class Stream(Protocol):
 
 #: Connects to (host, port) within a timeout in seconds; raises OSError.
 Dial = Callable[[str, int, float], Stream]
+#: Returns whether other brokers lead the partitions of a request that is not answered. Asks one, and raises nothing.
+HasMoved = Callable[[NativeRequest], bool]
 
 
 def dial(host: str, port: int, timeout: float) -> Stream:
@@ -71,6 +75,8 @@ class BlockingConnection:
         self.name = name
         self._stream = stream
         self._clock = clock
+        #: Asked while the broker is silent; without it the timeout of a request is waited for.
+        self.has_moved: HasMoved = lambda request: False
         self._conversation = ClientConversation(MAX_FRAME_BYTES)
         self._arrived: deque[tuple[object, Response]] = deque()
         self._heard = False
@@ -78,7 +84,13 @@ class BlockingConnection:
 
     @classmethod
     def open(
-        cls, host: str, port: int, timeout: float, connect: Dial = dial, credentials: Credentials | None = None
+        cls,
+        host: str,
+        port: int,
+        timeout: float,
+        connect: Dial = dial,
+        credentials: Credentials | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> BlockingConnection:
         """Connect within ``timeout`` seconds, and authenticate with ``credentials``, each answer within as many.
 
@@ -86,7 +98,7 @@ class BlockingConnection:
         """
         name = name_of((host, port))
         try:
-            connection = cls(name, connect(host, port, timeout))
+            connection = cls(name, connect(host, port, timeout), clock)
         except (OSError, UnicodeError) as error:  # some host names cannot be encoded for a lookup
             raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
         if credentials is not None:
@@ -112,12 +124,13 @@ class BlockingConnection:
         Raises BrokerUnavailable, or MessageTooLarge and InvalidRequest for a request that cannot be sent.
         """
         pieces = self._conversation.send(request)
-        try:
-            self._stream.settimeout(timeout)
-            for piece in pieces if len(pieces) < 8 else [b"".join(pieces)]:
-                self._stream.sendall(piece)
-        except OSError as error:
-            raise self._lost(error) from None
+        wait = self._wait_for(request, timeout)
+        for piece in pieces if len(pieces) < 8 else [b"".join(pieces)]:
+            rest = memoryview(piece)
+            while rest:
+                self._bound(wait)
+                with self._losing():
+                    rest = rest[self._stream.send(rest) :]
 
     def receive(self, request: NativeRequest, timeout: float) -> Any:
         """Return the response to ``request``, which was sent, within ``timeout`` seconds.
@@ -125,7 +138,7 @@ class BlockingConnection:
         Raises BrokerUnavailable, also for a response that does not fit the request (see ``misfit``), and the WireError
         with which a request is refused as a whole.
         """
-        deadline = self._clock() + timeout
+        wait = self._wait_for(request, timeout)
         while True:
             for place, (asked, response) in enumerate(self._arrived):
                 if asked is request:
@@ -133,16 +146,13 @@ class BlockingConnection:
                     return self._checked(request, response)
             if self._conversation.violation is not None:
                 raise self._lost(self._conversation.violation)
-            left = deadline - self._clock()
-            if left <= 0:
-                raise self._lost(f"no answer to {type(request).__name__} within {timeout:g} seconds")
-            try:
-                self._stream.settimeout(left)
+            self._bound(wait)
+            data = None
+            with self._losing():
                 data = self._stream.recv(_READ_BYTES)
-            except TimeoutError:
+            if data is None:
                 continue
-            except OSError as error:
-                raise self._lost(error) from None
+            wait.heard()
             if not data:
                 more = "" if self._heard else " without an answer (perhaps it accepts only TLS)"
                 raise self._lost(f"it was closed by the broker{more}")
@@ -153,6 +163,25 @@ class BlockingConnection:
         """Send a request and wait for its response. Raises what ``send`` and ``receive`` raise."""
         self.send(request, timeout)
         return self.receive(request, timeout)
+
+    def _wait_for(self, request: NativeRequest, timeout: float) -> AnswerWait:
+        return AnswerWait(type(request).__name__, timeout, self._clock, lambda: self.has_moved(request))
+
+    def _bound(self, wait: AnswerWait) -> None:
+        try:
+            self._stream.settimeout(wait.seconds())
+        except OSError as error:
+            raise self._lost(error) from None
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """Close the connection when the stream fails; its timeout is no failure."""
+        try:
+            yield
+        except TimeoutError:
+            pass
+        except OSError as error:
+            raise self._lost(error) from None
 
     def _checked(self, request: NativeRequest, response: Response) -> Response:
         if isinstance(response, ErrorResponse):

@@ -12,6 +12,9 @@ from attrs import field, frozen
 from logd.clientcore.start_resolution import EARLIEST, ENDS, LATEST, position_at_time, position_of
 from logd.protocol.requests.describe_log import DescribeLogResponse
 
+#: The last time that a request can name.
+_LAST_MS = (1 << 63) - 1
+
 
 @frozen
 class At:
@@ -94,7 +97,7 @@ def parse_by_timestamp(text: str, rest: str) -> OffsetLimits:
     """Read JSON with a time in ms for each partition; raise ValueError."""
     allowed = 'JSON with times in ms since the epoch, such as {"topic": {"0": 1320969600000}}'
     places = _parse_places(text, allowed)
-    if any(value < 0 for partitions in places.values() for value in partitions.values()):
+    if not all(0 <= value <= _LAST_MS for partitions in places.values() for value in partitions.values()):
         raise ValueError(allowed)
     return OffsetLimits(
         OffsetLimits.of(rest).rest,
@@ -109,12 +112,13 @@ def parse_time(text: str) -> int:
     """Read ms since the epoch, or ISO text (UTC where it names no zone); raise ValueError."""
     try:
         if text.isdigit():
-            return int(text)
-        time = datetime.fromisoformat(text)
-        milliseconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+            milliseconds = int(text)
+        else:
+            time = datetime.fromisoformat(text)
+            milliseconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         milliseconds = -1
-    if milliseconds < 0:
+    if not 0 <= milliseconds <= _LAST_MS:
         raise ValueError("ms since the epoch, or a time such as 2011-11-11T00:00:00Z (UTC unless it names a zone)")
     return milliseconds
 
@@ -125,6 +129,8 @@ def _parse_places(text: str, allowed: str) -> dict[str, dict[int, int]]:
         places = {topic: {int(number): each for number, each in value[topic].items()} for topic in value}
     except (ValueError, TypeError, AttributeError):
         raise ValueError(allowed) from None
+    if not places or not all(places.values()):  # else all partitions would be read as if there were no option
+        raise ValueError(allowed)
     if not all(type(each) is int for partitions in places.values() for each in partitions.values()):
         raise ValueError(allowed)
     return places

@@ -3,8 +3,10 @@
     {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
 
 Positions are entry boundaries. The uuid identifies a topic among those of one name. ``began`` is the
-first position that the stream read of a later partition, if that was above 0, or the position at which it continued in
-a log that began after its position: a repeated batch begins at the same position.
+first position that the stream read of a partition (of a later one only if it was above 0), or the position at which it
+continued in a log that began after its position: a repeated batch begins at the same position. Spark does not store the
+offset before the first batch, and asks for it again to repeat that batch, when "latest" is another position. So that
+offset has the member ``"initial": true``, and the end of the first batch says where the batch began.
 """
 
 from __future__ import annotations
@@ -22,10 +24,19 @@ VERSION = 1
 
 @frozen
 class Progress:
-    """A position for each partition; ``began`` is the first position of partitions that did not begin at 0."""
+    """A position for each partition; ``began`` is the first position of partitions, if it is known."""
 
     positions: Mapping[PartitionName, int] = field(factory=dict)
     began: Mapping[PartitionName, int] = field(factory=dict)
+    #: True for the offset before the first batch.
+    initial: bool = False
+
+    def start_of(self, name: PartitionName, end: Progress) -> int:
+        """Return where a batch that begins here and has reached ``end`` begins in a partition."""
+        position = self.positions.get(name, 0)
+        if self.initial:
+            return end.began.get(name, position)
+        return max(position, end.began.get(name, 0))
 
     def to_json(self) -> dict[str, Any]:
         """Return the offsets as Spark stores them; equal ones give equal text."""
@@ -35,7 +46,7 @@ class Progress:
             topic["partitions"][str(name.partition)] = position
             if name in self.began:
                 topic.setdefault("began", {})[str(name.partition)] = self.began[name]
-        return {"version": VERSION, "topics": topics}
+        return {"version": VERSION, "topics": topics, **({"initial": True} if self.initial else {})}
 
     @classmethod
     def from_json(cls, value: Any) -> Progress:
@@ -51,7 +62,7 @@ class Progress:
                 for found, places in ((positions, entry["partitions"]), (began, entry.get("began", {}))):
                     for number, position in places.items():
                         found[PartitionName(topic, str(entry["uuid"]), int(number))] = int(position)
-            return cls(positions, began)
+            return cls(positions, began, value.get("initial") is True)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ConfigurationError(f"not offsets of a logd stream: {str(value)[:200]}") from None
 
@@ -64,7 +75,7 @@ class Places(Protocol):
         ...
 
     def entry_end(self, name: PartitionName, position: int) -> int:
-        """Return the end of the entry that begins at a position."""
+        """Return the end of the entry that contains a position, or begins at it."""
         ...
 
 

@@ -187,8 +187,10 @@ class RangeReader:
             except BrokerUnavailable as error:
                 self._failed(error)
             except UnknownTopic as error:
-                self._gone(f"the topic does not exist any more ({error})")
-                return None
+                if not self.cluster.is_known(self.range.topic, self.range.uuid):
+                    self._gone(f"the topic does not exist any more ({error})")
+                    return None
+                self._failed(error)
             except WireError as error:
                 if is_final(error):
                     raise
@@ -242,16 +244,25 @@ class RangeReader:
         self._attempts.failed(error)
 
     def _is_same_topic(self) -> bool:
-        """Read the topic's metadata, once; report a loss when it is not the topic that the range was planned for."""
+        """Report a loss, and return False, when the topic is not the one that the range was planned for.
+
+        The metadata of one broker do not decide, since it may hear late of a new topic, or that one was made again.
+
+        Raises BrokerUnavailable while brokers differ, and the errors of ``BlockingCluster.topic``.
+        """
+        topic, planned = self.range.topic, self.range.uuid
         try:
-            uuid = self.cluster.topic(self.range.topic, fresh=True).uuid
+            uuid = self.cluster.topic(topic, fresh=True).uuid
+            why = "the topic was deleted and created again"
         except UnknownTopic as error:
-            self._gone(f"the topic does not exist any more ({error})")
-            return False
-        if uuid != self.range.uuid:
-            self._gone("the topic was deleted and created again")
-            return False
-        return True
+            uuid, why = "", f"the topic does not exist any more ({error})"
+        if uuid == planned:
+            if self.cluster.leader_uuid(topic, self.range.partition) in (None, planned):
+                return True
+        elif self.cluster.is_known(topic, planned):
+            raise BrokerUnavailable(f"{self.range}: {why}, by the word of one broker, and another one has it")
+        self._gone(why)
+        return False
 
     def _lost(self, piece: FetchedPart, position: int) -> None:
         self._forget_ahead()

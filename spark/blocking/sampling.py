@@ -11,7 +11,7 @@ from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import DataLost, RangeReader, ReadSettings
 
-#: The number of partitions sampled, those with most to read, and the bytes read of each.
+#: The number of partitions sampled, those with most to read, and about the bytes read of each.
 SAMPLED_PARTITIONS = 4
 SAMPLED_BYTES = 64 << 10
 
@@ -26,7 +26,7 @@ def average_bytes(cluster: BlockingCluster, ranges: Iterable[IdRange], settings:
     for each in ranges:
         if not each.bytes:
             continue
-        reader = RangeReader(cluster, each, evolve(settings, fetch_bytes=SAMPLED_BYTES))
+        reader = RangeReader(cluster, each, evolve(settings, fetch_bytes=SAMPLED_BYTES, row_bytes=SAMPLED_BYTES))
         try:
             with closing(reader.rows()) as rows:
                 found = next(rows, None)

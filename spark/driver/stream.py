@@ -56,7 +56,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 OffsetLimits.of("latest"),
                 options.reading.fail_on_data_loss,
             )
-            self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
+            places = {PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges}
+            self._initial = Progress(places, initial=True)
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -76,14 +77,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {**begun.positions, **self._last}
             ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
         self._ends = ends
-        self._check_topics(begun.positions, ends)
+        kept = self._unlisted(begun.positions, ends)
         starts = {name: self._start(name, begun.positions.get(name), logs[name]) for name in ends}
-        moved = {name: at for name, at in starts.items() if at > begun.positions.get(name, 0)}
+        moved = {name: at for name, at in starts.items() if begun.initial or at > begun.positions.get(name, 0)}
         # An end before the start belongs to a log that has become shorter since.
-        began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
+        began = {
+            name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, kept.get(name, -1))
+        }
         ends = {name: max(end, starts[name]) for name, end in ends.items()}
         budget = self._budget(limit, starts, ends)
-        return Progress(admit(starts, ends, budget, _Asking(self._cluster)), began).to_json()
+        return Progress({**kept, **admit(starts, ends, budget, _Asking(self._cluster))}, began).to_json()
 
     def _budget(
         self, limit: ReadLimit, starts: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
@@ -111,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 name.topic,
                 name.uuid,
                 name.partition,
-                max(begun.positions.get(name, 0), reached.began.get(name, 0)),
+                begun.start_of(name, reached),
                 position,
             )
             for name, position in reached.positions.items()
@@ -148,15 +151,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logs[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log
         return logs
 
-    def _check_topics(self, begun: Mapping[PartitionName, int], ends: dict[PartitionName, int]) -> None:
-        """Report topics of the stream that were deleted or recreated."""
-        for name in begun:
+    def _unlisted(
+        self, begun: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
+    ) -> dict[PartitionName, int]:
+        """Return the positions of partitions that are not listed now, although brokers know their topic.
+
+        The broker that listed them may hear late of a topic or partition: without its position the stream would read it
+        again from its beginning. Report topics of the stream that were deleted or recreated.
+        """
+        kept: dict[PartitionName, int] = {}
+        listed = {name.topic: name.uuid for name in ends}
+        known: dict[tuple[str, str], bool] = {}
+        for name, position in begun.items():
             if name in ends:
+                continue
+            topic = name.topic, name.uuid
+            if topic not in known:
+                same = listed.get(name.topic, name.uuid) == name.uuid
+                known[topic] = same and self._cluster.is_known(*topic)
+            if known[topic]:
+                kept[name] = position
                 continue
             text = f"{name}: the topic was deleted or created again, and its unread messages are lost"
             if self._options.reading.fail_on_data_loss:
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with the remaining messages")
             _log.warning("%s", text)
+        return kept
 
     def _start(self, name: PartitionName, position: int | None, log: DescribeLogResponse) -> int:
         """Return the position where the stream continues in a partition, moved into the log if it is outside."""
@@ -197,7 +217,8 @@ class _Asking:
 
     def entry_end(self, name: PartitionName, position: int) -> int:
         def once() -> int:
-            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
+            # Not exact: a stream may begin inside an entry, and the length is at the entry's beginning.
+            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES)
             fetched: FetchedPart = self._cluster.ask_leader(
                 name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
             ).parts[0]
@@ -207,6 +228,6 @@ class _Asking:
                 raise error_for_code(fetched.error)
             if len(fetched.message_set) < LENGTH_BYTES:
                 raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
-            return position + size_by_length(fetched.message_set)
+            return fetched.first_position + size_by_length(fetched.message_set)
 
         return self._cluster.retry(once)

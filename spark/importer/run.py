@@ -219,8 +219,12 @@ class Importer:
 
 
 def _bounded(state: LogState, until: Mapping[Lineage, int], position: int) -> LogState:
-    """Return the state of a log that ends at the limit, but not before ``position``: that would look like a loss."""
-    return evolve(state, visible_end=min(state.visible_end, max(until.get(state.lineage, position), position)))
+    """Return the state of a log that ends at the limit, but not before ``position``: that would look like a loss.
+
+    Nor does it end before its own beginning, where the target goes on after a loss.
+    """
+    limit = max(until.get(state.lineage, position), position, state.log_start)
+    return evolve(state, visible_end=min(state.visible_end, limit))
 
 
 def _gaps(loaded: Sequence[Loaded]) -> list[str]:

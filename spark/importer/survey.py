@@ -56,13 +56,14 @@ def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
 def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]) -> None:
     """Raise ImportFailed unless each topic is still the planned one.
 
-    A uuid is never given twice, so one that is the same before and after the load has not changed in between.
+    A uuid is never given twice, so one that is the same before and after the load has not changed in between. The
+    leaders are asked too, as another broker may hear late that a topic was made again.
     """
     planned = {each.lineage.topic: each.lineage.uuid for each in ranges}
     response = cluster.retry(lambda: cluster.metadata(tuple(planned)))
     found = {each.topic: each.uuid for each in response.topics}
-    for topic, uuid in planned.items():
-        if found.get(topic) != uuid:
+    for topic, uuid, partition in (each.lineage for each in ranges):
+        if found.get(topic) != uuid or cluster.leader_uuid(topic, partition) not in (None, uuid):
             raise ImportFailed(
                 f"topic {topic!r} was deleted or created again while it was loaded: run the import again"
             )

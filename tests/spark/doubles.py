@@ -73,6 +73,13 @@ class FakeBroker:
     topics: dict[str, FakeTopic] = field(factory=dict)
     before: Callable[[Any], Any] = lambda _: None
     requests: list[Any] = field(factory=list)
+    #: The hosts of the cluster's brokers, all of which have the same logs, and the number of the one that leads.
+    hosts: tuple[str, ...] = ("fake",)
+    leader: int = 0
+    #: Hosts from which nothing comes until a time, although their connections stay open.
+    silent: dict[str, float] = field(factory=dict)
+    #: The host that has got the present request.
+    asked: str = ""
     connections: int = 0
     now: float = 1000.0
     slept: list[float] = field(factory=list)
@@ -80,7 +87,7 @@ class FakeBroker:
     def cluster(self, **settings: Any) -> BlockingCluster:
         """Return a cluster of this broker alone, whose time passes in ``sleep`` only."""
         return BlockingCluster(
-            ClusterSettings(brokers="fake:1", **settings),
+            ClusterSettings(brokers=",".join(f"{host}:1" for host in self.hosts), **settings),
             clock=lambda: self.now,
             sleep=self._sleep,
             random=lambda: 1.0,
@@ -91,13 +98,23 @@ class FakeBroker:
         """Return the number of requests of a kind so far."""
         return sum(isinstance(request, kind) for request in self.requests)
 
+    def hear_late(self, host: str, topics: dict[str, FakeTopic], present: dict[str, FakeTopic]) -> None:
+        """Have a host give metadata of ``topics``, until a client waits, and all others know the ``present`` ones."""
+        self.slept.clear()
+
+        def before(request: Any) -> None:
+            late = isinstance(request, Metadata) and self.asked == host and not self.slept
+            self.topics = topics if late else present
+
+        self.before = before
+
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
 
     def _dial(self, host: str, port: int, timeout: float) -> FakeStream:
         self.connections += 1
-        return FakeStream(self)
+        return FakeStream(self, host)
 
     def answer(self, request: Any) -> Any:
         """Return the response to a request."""
@@ -108,7 +125,8 @@ class FakeBroker:
         if isinstance(request, Metadata):
             names = tuple(self.topics) if request.topics is None else request.topics
             kind = MetadataResponseV1 if isinstance(request, MetadataV1) else MetadataResponse
-            return kind((BrokerAddress(0, "fake", 1),), tuple(self._topic(name) for name in names))
+            brokers = tuple(BrokerAddress(number, host, 1) for number, host in enumerate(self.hosts))
+            return kind(brokers, tuple(self._topic(name) for name in names))
         if isinstance(request, DescribeLog):
             log = self._log(request.topic, request.partition)
             if isinstance(log, int):
@@ -125,7 +143,7 @@ class FakeBroker:
         topic = self.topics.get(name)
         if topic is None:
             return TopicMetadata(name, UnknownTopic.code, "", ())
-        partitions = tuple(PartitionMetadata(n, 0, 0, 0, (0,), (0,)) for n in range(len(topic.logs)))
+        partitions = tuple(PartitionMetadata(n, 0, self.leader, 0, (0,), (0,)) for n in range(len(topic.logs)))
         return TopicMetadata(name, 0, topic.uuid, partitions, topic.message_format)
 
     def _log(self, topic: str, partition: int) -> FakeLog | int:
@@ -157,26 +175,37 @@ class FakeBroker:
 
 
 class FakeStream:
-    """A socket whose other end is a FakeBroker."""
+    """A socket whose other end is a FakeBroker, on a host that may be silent."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    #: The bytes that a silent host's kernel takes.
+    room = 1000
+
+    def __init__(self, broker: FakeBroker, host: str) -> None:
         self._broker = broker
+        self._host = host
         self._conversation = ServerConversation()
         self._answers: list[bytes] = []
         self._lost: OSError | None = None
+        self._timeout = 0.0
+        self._held = b""
 
-    def sendall(self, data: bytes, /) -> None:
-        """Have the broker answer the requests."""
-        for request, token in self._conversation.receive_data(data):
-            try:
-                response = self._broker.answer(request)
-            except OSError as error:
-                self._lost = error
-                return
-            self._answers.append(joined(self._conversation.answer(token, response)))
+    def send(self, data: bytes | memoryview, /) -> int:
+        """Have the broker answer the requests; return the number of bytes taken."""
+        piece = bytes(data)
+        if self._is_silent():
+            piece = piece[: self.room - len(self._held)]
+            if not piece:
+                self._wait()
+        self._held += piece
+        if not self._is_silent():
+            self._answer()
+        return len(piece)
 
     def recv(self, size: int, /) -> bytes:
         """Return the next answer, or raise the loss."""
+        if self._is_silent():
+            self._wait()
+        self._answer()
         if self._answers:
             return self._answers.pop(0)
         if self._lost is not None:
@@ -184,8 +213,30 @@ class FakeStream:
         raise AssertionError("waits for an answer that will never come")
 
     def settimeout(self, seconds: float | None, /) -> None:
-        """Do nothing, since answers are there at once."""
+        """Keep the time that a silent host is waited for."""
+        assert seconds is not None
+        self._timeout = seconds
 
     def close(self) -> None:
         """Drop the answers that were not read."""
         self._answers.clear()
+
+    def _is_silent(self) -> bool:
+        return self._broker.now < self._broker.silent.get(self._host, 0.0)
+
+    def _wait(self) -> None:
+        """Pass the time until the host is heard again. Raises TimeoutError if that is too late."""
+        self._broker.now = min(self._broker.silent[self._host], self._broker.now + self._timeout)
+        if self._is_silent():
+            raise TimeoutError("timed out")
+
+    def _answer(self) -> None:
+        held, self._held = self._held, b""
+        for request, token in self._conversation.receive_data(held):
+            self._broker.asked = self._host
+            try:
+                response = self._broker.answer(request)
+            except OSError as error:
+                self._lost = error
+                return
+            self._answers.append(joined(self._conversation.answer(token, response)))

@@ -59,6 +59,10 @@ class OptionsTests(SynchronousTestCase):
         self.assertIn("earliest, latest, JSON", self.refused(startingOffsets="early"))
         self.assertIn("earliest, latest, JSON", self.refused(startingOffsets='{"t": {"0": -3}}'))
         self.assertIn("times in ms", self.refused(endingOffsetsByTimestamp='{"t": {"0": -1}}'))
+        self.assertIn("times in ms", self.refused(endingOffsetsByTimestamp=f'{{"t": {{"0": {1 << 63}}}}}'))
+        self.assertIn("ms since the epoch", self.refused(startingTimestamp=str(1 << 63)))
+        for nothing in ("{}", '{"t": {}}'):
+            self.assertIn("earliest, latest, JSON", self.refused(startingOffsets=nothing))
         self.assertIn("HOST:PORT", self.refused(brokers="nowhere"))
         self.assertIn("exclude each other", self.refused(subscribePattern=".*"))
         self.assertIn("subscribePattern", str(self.assertRaises(ConfigurationError, read_options, {}, False)))

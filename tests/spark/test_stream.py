@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.fetch_wait import FetchWait
 from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
@@ -89,11 +90,81 @@ class StreamReaderTests(SynchronousTestCase):
         self.log.data = DATA + DATA
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), len(DATA) + len(DATA) // 2)])
 
+    def test_the_first_batch_is_the_same_when_it_is_repeated(self) -> None:
+        """A query that is killed in its first batch has no offset in its checkpoint but that batch's end."""
+        for words in ("latest", "earliest"):
+            self.log.start, self.log.data = 0, DATA
+            start = self.reader(startingOffsets=words).initialOffset()
+            self.log.data += DATA
+            end, ranges = self.batch(self.reader(), start)
+            self.assertEqual(ranges, [(len(DATA) if words == "latest" else 0, 2 * len(DATA))])
+            self.log.data += DATA
+            restarted = self.reader(startingOffsets=words)
+            again = restarted.partitions(restarted.initialOffset(), end)
+            self.assertEqual([(each.value.start, each.value.end) for each in again], ranges)
+            self.assertEqual(self.batch(restarted, end)[1], [(2 * len(DATA), 3 * len(DATA))])
+
+    def test_an_offset_without_new_messages_stays_the_same(self) -> None:
+        """Spark compares the text, and runs a batch for each that differs."""
+        start = self.reader().initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        self.assertEqual(self.batch(self.reader(), end), (end, []))
+
+    def test_the_first_batch_of_an_earlier_release_is_repeated(self) -> None:
+        """Its offset does not have where it began, which is looked up again."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, ranges = self.batch(self.reader(), start)
+        del end["topics"]["t"]["began"]
+        again = self.reader().partitions(start, end)
+        self.assertEqual([(each.value.start, each.value.end) for each in again], ranges)
+
+    def test_a_stream_that_begins_inside_an_entry_takes_all_of_it(self) -> None:
+        """A budget below the entry's size takes the entry, also if the stream begins in the middle of it."""
+        size = len(DATA) // 100
+        self.log.data = DATA[:size] + encode_set([Message(b"\xff" * 500)]) + DATA
+        for inside in (size + 1, size + 100, size + 500):
+            places = f'{{"t": {{"0": {inside}}}}}'
+            reader = self.reader(startingOffsets=places, maxBytesPerTrigger="3")
+            _, ranges = self.batch(reader, reader.initialOffset())
+            self.assertEqual(ranges, [(inside, size + 509)])
+
     def test_a_new_partition_is_read_from_its_start(self) -> None:
         """The log of a partition that is created later may begin far above 0."""
         start = self.reader().initialOffset()
         self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
         self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])
+
+    def test_a_position_is_kept_while_a_broker_does_not_know_the_partition(self) -> None:
+        """One that hears late of partitions or topics must not have the stream read them from their beginning again."""
+        self.broker.hosts, self.broker.leader = ("late", "fake"), 1
+        topic = self.broker.topics["t"]
+        topic.logs.append(FakeLog(DATA))
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        reader = self.reader(failOnDataLoss="false")
+        late: list[dict[str, FakeTopic]] = [{}, {"t": FakeTopic("u", topic.logs[:1])}]
+        for topics in late:
+            self.broker.hear_late("late", topics, {"t": topic})
+            self.assertEqual(self.batch(reader, end), (end, []))
+        self.broker.hear_late("late", {"t": topic}, {"t": topic})
+        topic.logs[1].data += DATA
+        self.assertEqual(self.batch(reader, end)[1], [(len(DATA), 2 * len(DATA))])
+
+    def test_a_topic_that_is_gone_is_forgotten(self) -> None:
+        """Another one of its name is read from its beginning, also if a broker has not heard of that yet."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        reader = self.reader(failOnDataLoss="false")
+        present = {"t": FakeTopic("v", [self.log])}
+        for topics in (present, {"t": FakeTopic("u", [self.log])}):
+            self.broker.hear_late("fake", topics, present)
+            self.assertRaises(DataLost, self.batch, self.reader(), end)
+            with self.assertLogs("logd.spark", "WARNING"):
+                later, ranges = self.batch(reader, end)
+            self.assertEqual((later["topics"]["t"]["uuid"], ranges), ("v", [(0, len(DATA))]))
+        self.broker.hear_late("fake", {}, {})
+        with self.assertLogs("logd.spark", "WARNING"):
+            self.assertEqual(self.batch(reader, end)[0]["topics"], {})
 
     def test_a_batch_takes_about_the_messages_asked_for(self) -> None:
         """Messages may be of any size."""
@@ -108,6 +179,13 @@ class StreamReaderTests(SynchronousTestCase):
         _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="5"), start)
         self.assertEqual(ranges, [(len(DATA), len(DATA) + 5 * 50_009)])
         self.assertEqual(self.batch(self.reader(maxOffsetsPerTrigger="5"), {**start, **self.at_end()})[1], [])
+
+    def test_a_sample_is_small(self) -> None:
+        """The sizes of messages are estimated anew for each batch, from their first bytes."""
+        self.log.data = encode_set([Message(bytes(10_000))] * 300)
+        _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="10"), self.beginning())
+        self.assertEqual(ranges, [(0, 100_090)])
+        self.assertLessEqual(self.broker.count(FetchWait), 3)
 
     def beginning(self) -> dict[str, Any]:
         """Return the offset at 0."""

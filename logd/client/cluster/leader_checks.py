@@ -1,7 +1,7 @@
 """Checks who leads, by another broker, while a broker leaves requests about partitions unanswered.
 
-A machine that loses its power closes no connection, and neither does a broker that is stopped or cut off from the
-network. Its clients would wait for the whole of ``request_timeout``, long after another broker leads.
+The clients of a machine that loses its power would wait for the whole of ``request_timeout``, long after another broker
+leads. ``clientcore.silence`` has the times.
 """
 
 from __future__ import annotations
@@ -13,17 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.clientcore.silence import FIRST_SECONDS, until_next_check
 from logd.errors import LogdError
 from logd.interfaces import Clock, Timer
-
-#: Seconds without an answer until the first check. A broker that is merely slow seldom needs so long, and the session
-#: of a dead one lasts longer (``zookeeper.session.ms``, 6 s).
-FIRST_SECONDS = 2.5
-#: Seconds from one check to the next, at least. A leader is elected when the session has ended, so that one of the
-#: checks finds it within ten seconds of the death.
-AGAIN_SECONDS = 2.0
-#: The same as a share of the time without an answer: a request that waits for 30 seconds costs eight checks.
-AGAIN_SHARE = 0.25
 
 
 class LeaderChecks:
@@ -71,7 +63,7 @@ class LeaderChecks:
         if waited < FIRST_SECONDS:
             delay = min(FIRST_SECONDS, FIRST_SECONDS - waited)  # a request that may take less long can follow
         else:
-            delay = max(AGAIN_SECONDS, AGAIN_SHARE * waited)
+            delay = until_next_check(waited)
             Deferred.fromCoroutine(self._has_moved()).addCallbacks(self._checked, self._failed, (since,))
         self._timer = self._clock.callLater(delay, self._look)
 

@@ -183,6 +183,19 @@ class StreamTests(StreamTestCase):
             Path(folder, ".1.crc").unlink()
         self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "is lost", f"messages from {began}")
 
+    def test_the_first_batch_is_repeated_from_where_it_began(self) -> None:
+        """A query that is killed in it has stored only the batch's end, and "latest" is further on now."""
+        topic = self.create()
+        self.fill(topic, numbered(range(100)))
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        for folder in (f"{self.checkpoint}/commits", f"{self.output}/_spark_metadata"):
+            for each in Path(folder).iterdir():
+                each.unlink()
+        self.assertEqual(self.found(), [])
+        self.fill(topic, numbered(range(100, 110)))
+        self.run_now(subscribe=topic, startingOffsets="latest")
+        self.assertEqual(self.found(), list(range(110)))
+
     def is_kept(self, topic: str, retention_bytes: int) -> bool:
         """Return True once retention has removed messages of a topic, and all that it may: nothing moves any more."""
         found = self.cluster.describe(topic, 0)

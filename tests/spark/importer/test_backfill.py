@@ -70,6 +70,14 @@ class UntilTests(BackfillTestCase):
         with self.assertRaisesRegex(Exception, "ends at 100 now"):
             self.between(0, 80)
 
+    def test_a_limit_before_the_log_s_beginning_loads_nothing(self) -> None:
+        """The target goes on where the log begins, and the next import follows the run that records the loss."""
+        self.between(0, 50)
+        self.a.logs[0] = FakeLog(TEN + TEN, start=100)
+        self.assertEqual(self.between(0, 80, accept_loss=True).plan.reached["a", 0], 100)
+        self.assertEqual(self.ranges(self.run_import()), [(0, 100, 300), (1, 80, 200)])
+        self.assertEqual(verify(str(self.to)).runs, 3)
+
 
 class BackfillTests(BackfillTestCase):
     """Loads of the past into the target of a daily import that began later."""

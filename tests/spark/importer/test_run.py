@@ -237,6 +237,12 @@ class TroubleTests(ImportTestCase):
 
     def test_a_topic_created_again_during_a_load_fails_the_run(self) -> None:
         """The ids of another topic are not those that were planned."""
+        again = FakeTopic("uuid-of-another", self.a.logs)
+        # The broker that gives metadata may hear late of the new topic.
+        self.loader.meanwhile = lambda: self.broker.hear_late("fake", {"a": self.a}, {"a": again})
+        self.fails(ImportFailed, "created again while it was loaded")
+        self.broker.before = lambda _: None
+        self.broker.topics = {"a": self.a}
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
         self.fails(ImportFailed, "created again while it was loaded")
 

@@ -132,7 +132,7 @@ class FailingTests(ReadingTestCase):
 
     def test_reading_goes_on_after_lost_connections(self) -> None:
         """The last id is where it goes on: no row comes twice and none is left out."""
-        self.broker.before = self.every(3, lambda: self.lose())
+        self.broker.before = self.every(4, lambda: self.lose())
         self.assertEqual(self.values(self.reader()), VALUES)
         self.assertGreater(self.broker.connections, 10)
 
@@ -239,6 +239,25 @@ class LossTests(ReadingTestCase):
 
         self.broker.before = delete
         self.assertIn("does not exist", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+
+    def test_the_leader_knows_its_topic_best(self) -> None:
+        """The broker that gives metadata has not heard yet that the topic was made again."""
+        present = {"t": FakeTopic("uuid-2", [self.log])}
+        self.broker.hear_late("fake", {"t": FakeTopic("uuid-1", [self.log])}, present)
+        self.assertIn("created again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+        self.assertEqual(self.values(self.reader(self.lenient)), [])
+
+    def test_a_topic_that_one_broker_does_not_know_is_no_loss(self) -> None:
+        """It has not heard yet of a new topic, or of one that was made again; then it has, and all is read."""
+        self.broker.hosts = ("late", "fake")
+        self.broker.leader = 1
+        old: list[dict[str, FakeTopic]] = [{}, {"t": FakeTopic("uuid-0", [self.log])}]
+        present = self.broker.topics
+        for topics in old:
+            self.broker.hear_late("late", topics, present)
+            reader = self.reader(self.lenient)
+            self.assertEqual(self.values(reader), VALUES)
+            self.assertEqual(reader.report.losses, [])
 
     @staticmethod
     def starts() -> list[int]:
