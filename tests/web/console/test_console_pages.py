@@ -99,6 +99,11 @@ class PagesTests(PagesTestCase):
         self.assertIn("sort = ", self.refused(InvalidRequest, "topics", sort="colour"))
         self.assertIn("page = ", self.refused(InvalidRequest, "topics", page="x"))
 
+    def test_a_name_that_no_group_can_have_is_that_of_no_group(self) -> None:
+        """It comes from an address that a person has typed, and is no defect of the page."""
+        for name in ("a/b", "..", "a\0b"):
+            self.assertIn("there is no group", self.refused(LogdError, "groups", name))
+
     def test_a_topic_with_its_partitions(self) -> None:
         """Positions are those of the logs; of partitions elsewhere the reason is told."""
         self.create("t", 1, retention_ms=60_000)
