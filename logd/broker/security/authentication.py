@@ -202,13 +202,14 @@ class ConnectionAuthentication:
     _exchange: ServerExchange | None = field(default=None, init=False)
     #: The credential with which the exchange began.
     _credential: Credential = field(default=None, init=False)
-    _delay: Deferred[None] | None = field(default=None, init=False)
+    #: The check of a password, or the delay of a failure.
+    _waiting: Deferred[None] | None = field(default=None, init=False)
 
     def lost(self) -> None:
-        """End a delay that is under way, by CancelledError: the connection is lost."""
-        delay, self._delay = self._delay, None
-        if delay is not None:
-            delay.cancel()
+        """End the wait for a check or a delay, by CancelledError: the connection is lost, and is to be nobody's."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.cancel()
 
     def mechanisms(self) -> tuple[str, ...]:
         """Return the mechanisms that this connection may use."""
@@ -227,7 +228,9 @@ class ConnectionAuthentication:
                 raise AuthenticationFailed(self._unsupported(mechanism))
             if mechanism == PLAIN:
                 user, password = read_plain(data)
-                await everything.check_password(user, password)
+                self._waiting = Deferred.fromCoroutine(everything.check_password(user, password))
+                await self._waiting
+                self._waiting = None
                 everything.prove(self._requester, user, PLAIN)
                 return True, b""
             if exchange is None:
@@ -240,9 +243,9 @@ class ConnectionAuthentication:
         except AuthenticationFailed:
             self._exchange = None
             user = user or (exchange.user if exchange else "")
-            self._delay = everything.failed(self._requester, mechanism, user)
-            await self._delay
-            self._delay = None
+            self._waiting = everything.failed(self._requester, mechanism, user)
+            await self._waiting
+            self._waiting = None
             raise
         if exchange.done:
             self._exchange = None

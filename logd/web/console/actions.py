@@ -91,6 +91,8 @@ class ConsoleActions:
             entry = await read_group(self._sources.tree, name)
         except UnknownGroup:
             entry = GroupEntry(name)
+        except ValueError:
+            raise UnknownGroup(f"there is no group {name[:300]!r}: no group can be called so") from None
         except CoordinationError as error:
             raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
         check_no_kafka_members(entry)

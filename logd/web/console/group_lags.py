@@ -13,7 +13,7 @@ from logd.client.admin.admin import Admin
 from logd.client.admin.lag import LagReader, PartitionLag, partitions_of
 from logd.client.consumer.consumer import Consumer
 from logd.coord.errors import CoordinationError
-from logd.coord.groups.inspection import GroupEntry, list_groups, read_group, read_groups
+from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group, read_groups
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.gathering import gather_some
 from logd.errors import CoordinationUnavailable
@@ -77,6 +77,8 @@ class GroupLags:
         """Return one group with its partitions and their lags in messages too. Raises UnknownGroup."""
         try:
             entry = await read_group(self._tree(), name)
+        except ValueError:
+            raise UnknownGroup(f"there is no group {name[:300]!r}: no group can be called so") from None
         except CoordinationError as error:
             raise CoordinationUnavailable(f"the coordination tree does not answer: {error}") from error
         async with self._admin() as admin:

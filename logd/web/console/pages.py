@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from attrs import define, field, frozen
@@ -258,7 +258,10 @@ class NoPage(LogdError):
 
 
 def parse_place(text: str) -> Start | None:
-    """Return the start that a person has typed: nothing for the last messages. Raises InvalidRequest."""
+    """Return the start that a person has typed: nothing for the last messages; a time without a zone is in UTC.
+
+    Raises InvalidRequest.
+    """
     text = text.strip()
     try:
         if not text:
@@ -270,6 +273,8 @@ def parse_place(text: str) -> Start | None:
         if text.isascii() and text.isdigit():
             return Position(int(text[:20]))
         moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:  # as all times on the pages are
+            moment = moment.replace(tzinfo=UTC)
         return Time(round(moment.timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         raise InvalidRequest(

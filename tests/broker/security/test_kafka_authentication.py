@@ -12,6 +12,7 @@ from logd.broker.security.authentication import FAILURE_SECONDS
 from logd.config.security import SecuritySettings
 from logd.coord.registries.users import add_user, remove_user
 from logd.net.server import Connection
+from logd.security.quotas import Quota
 from logd.security.scram import MECHANISMS, REFUSAL, ClientExchange
 from tests.broker.kafka.rig import KafkaPeer, KafkaTestCase
 from tests.broker.security.test_native_authentication import ANN
@@ -128,6 +129,19 @@ class KafkaAuthenticationTests(KafkaTestCase):
         self.settle()
         peer.lose()
         self.assertEqual(self.timers(), [])
+
+    def test_a_client_that_leaves_while_its_password_is_checked_uses_nothing(self) -> None:
+        """Its connection would count against the user's quota for ever."""
+        self.patch(Connection, "encrypted", True)
+        self.broker.take_quotas({"ann": Quota(connections=1)})
+        peer = self.begin("PLAIN")
+        peer.send(SaslAuthenticateRequest[1](auth_bytes=b"\0ann\0secret"))
+        self.assertEqual(len(self.reads.works), 1)
+        peer.lose()
+        self.settle()
+        answer = self.step(self.begin("PLAIN"), b"\0ann\0secret")
+        self.assertEqual((answer.error_code, answer.error_message), (0, None))
+        self.assertEqual(self.broker.authentication.attempts, {("PLAIN", True): 1})
 
     def test_a_removed_user_is_cut_off(self) -> None:
         """At once."""

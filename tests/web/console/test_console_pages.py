@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 import tracemalloc
 from typing import Any
 
@@ -12,6 +14,7 @@ from logd.audit.event import Tier
 from logd.audit.verdicts import Verdict
 from logd.broker.security.requester import Requester
 from logd.client.admin.lag import PartitionLag
+from logd.client.starting_positions import Time
 from logd.config.security import SecuritySettings
 from logd.coord.groups.inspection import GroupEntry
 from logd.coord.registries.access_rules import add_rule
@@ -98,6 +101,11 @@ class PagesTests(PagesTestCase):
         self.assertIn("<p>10 topics</p>", found)
         self.assertIn("sort = ", self.refused(InvalidRequest, "topics", sort="colour"))
         self.assertIn("page = ", self.refused(InvalidRequest, "topics", page="x"))
+
+    def test_a_name_that_no_group_can_have_is_that_of_no_group(self) -> None:
+        """It comes from an address that a person has typed, and is no defect of the page."""
+        for name in ("a/b", "..", "a\0b"):
+            self.assertIn("there is no group", self.refused(LogdError, "groups", name))
 
     def test_a_topic_with_its_partitions(self) -> None:
         """Positions are those of the logs; of partitions elsewhere the reason is told."""
@@ -259,6 +267,15 @@ class HistoryTests(BrokerTestCase):
         self.assertIsNone(rates.get("a"))
 
 
+def set_zone(name: str | None) -> None:
+    """Have this process in a time zone; None: that of the machine."""
+    if name is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = name
+    time.tzset()
+
+
 class TextsTests(BrokerTestCase):
     """Numbers, times and messages for people."""
 
@@ -299,6 +316,13 @@ class TextsTests(BrokerTestCase):
         self.assertIn("[\n  [\n", as_json(b"[" * 200 + b"1," * 20_000 + b"1" + b"]" * 200))
         self.assertLess(tracemalloc.get_traced_memory()[1], 2_000_000)
         self.assertEqual(as_hex(b"A\0"), f"000000  {'41 00':<47}  A.")
+
+    def test_a_time_without_a_zone_is_in_utc(self) -> None:
+        """As all times are that the pages show, wherever the broker is."""
+        self.addCleanup(set_zone, os.environ.get("TZ"))
+        set_zone("America/New_York")
+        for same in ("2011-11-11T06:00:00", "2011-11-11 06:00Z", "2011-11-11T01:00:00-05:00"):
+            self.assertEqual(parse_place(same), Time(1_320_991_200_000), same)
 
     def test_places(self) -> None:
         """Nothing stands for the last messages."""

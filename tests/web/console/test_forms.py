@@ -52,3 +52,13 @@ class FormsTests(PagesTestCase):
         answer = self.browse("POST", "/console/topics", token=token, topic="x" * MOST_FORM_BYTES)
         self.assertIn(b"HTTP/1.1 400", answer)
         self.assertEqual(self.broker.topics.names(), ["clicks"])
+
+    def test_a_reset_of_what_can_be_no_group_is_refused(self) -> None:
+        """The name is part of the address, and may be anything."""
+        self.create("t")
+        found = re.search(rb'name="token" value="([^"]+)"', self.browse("GET", "/console/topics"))
+        assert found is not None
+        answer = self.browse(
+            "POST", "/console/groups/a%2Fb/reset", token=found[1].decode(), topic="t", to="latest", confirmed="1"
+        )
+        self.assertIn(b"HTTP/1.1 404", answer)
