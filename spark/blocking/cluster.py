@@ -15,7 +15,7 @@ from logd.backoff import Backoff
 from logd.clientcore import defaults
 from logd.clientcore.answers import is_final
 from logd.clientcore.endpoints import HostPort, parse_endpoints
-from logd.clientcore.metadata import ClusterView, TopicView, described
+from logd.clientcore.metadata import ClusterView, TopicView, described, topic_error
 from logd.clientcore.retry_budget import RetryBudget
 from logd.clientcore.silence import FIRST_SECONDS
 from logd.errors import (
@@ -142,6 +142,21 @@ class BlockingCluster:
             if topic.error:
                 self._view.forget(topic.topic)
         return response
+
+    def settled_metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
+        """Return metadata of topics (None for all), asked again while a topic has an error that may pass.
+
+        Topics that do not exist are among them, with that error. Raises the errors of ``retry``, with the topic's name.
+        """
+
+        def once() -> MetadataResponse:
+            response = self.metadata(topics)
+            for topic in response.topics:
+                if topic.error not in (0, UnknownTopic.code) and error_for_code(topic.error).retriable:
+                    raise topic_error(topic.topic, topic.error)
+            return response
+
+        return self.retry(once)
 
     def topic(self, name: str, fresh: bool = False) -> TopicView:
         """Return the metadata of a topic, reading it if it is not cached or ``fresh``.

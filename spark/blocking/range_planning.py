@@ -44,7 +44,7 @@ def find_partitions(
     none), ConfigurationError for a partition that was assigned and does not exist, BrokerUnavailable when no broker
     answers for ``retry_timeout``.
     """
-    response = cluster.retry(lambda: cluster.metadata(subscription.names))
+    response = cluster.settled_metadata(subscription.names)
     found = []
     for topic in response.topics:
         if topic.error == UnknownTopic.code and not strict:

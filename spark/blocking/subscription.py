@@ -53,6 +53,8 @@ def parse_subscription(given: Mapping[str, str | None]) -> SourceSubscription:
     try:
         if name == "subscribe":
             topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            if not topics:  # or nothing would be read, day by day
+                raise ValueError("allowed are names of topics, separated by commas")
             return SourceSubscription(topics=tuple(check_topic_name(topic) for topic in topics))
         if name == "subscribePattern":
             re.compile(text)

@@ -12,6 +12,7 @@ from attrs import define, evolve
 
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.reading import ReadSettings
 from logd.spark.blocking.registry import BlockingRegistry
 from logd.spark.blocking.schema_lookup import ReaderSchema
 from logd.spark.importer.auditing.run_tallies import RowTally, events_of, reporter_of
@@ -87,7 +88,7 @@ class Importer:
         settings = self.settings
         began = self.clock()
         with self.connect(settings.cluster) as cluster:
-            states = survey(cluster, settings.subscription, settings.starting)
+            states = self._survey(cluster, settings.starting)
             target = self.target()
             try:
                 late: list[str] = []
@@ -100,7 +101,7 @@ class Importer:
                 positions = last.positions if last is not None else {}
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
                     # Another import has ended since the brokers were asked, or a log has lost messages.
-                    states = survey(cluster, settings.subscription, settings.starting)
+                    states = self._survey(cluster, settings.starting)
                 planned = self._plan(cluster, target, states, positions)
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
@@ -115,6 +116,13 @@ class Importer:
             finally:
                 target.close()
 
+    def _survey(self, cluster: BlockingCluster, starting: OffsetLimits) -> list[LogState]:
+        settings = self.settings
+        reading = ReadSettings(
+            max_decompressed=settings.max_decompressed, max_decompressed_messages=settings.max_decompressed_messages
+        )
+        return survey(cluster, settings.subscription, starting, reading)
+
     def _plan(
         self,
         cluster: BlockingCluster,
@@ -125,7 +133,7 @@ class Importer:
         settings = self.settings
         if settings.until is None and not settings.backfill:
             return plan(states, positions, settings.accept_loss)
-        ends = survey(cluster, settings.subscription, settings.until or OffsetLimits.of("latest"))
+        ends = self._survey(cluster, settings.until or OffsetLimits.of("latest"))
         if settings.backfill:
             check_not_compacting(target)
             runs = [read_run(target, number) for number in target.runs()]
@@ -213,7 +221,8 @@ class Importer:
         """Return what is to be published about a run, None without anything."""
         if not tallies:
             return None
-        name, reporter = cluster.metadata(()).cluster, reporter_of(offsets.uuid, self.settings.server)
+        name = cluster.retry(lambda: cluster.metadata(()).cluster)
+        reporter = reporter_of(offsets.uuid, self.settings.server)
         events = events_of(tallies, planned.ranges, self.settings.audit_width, name, reporter)
         return RunCounts.of(offsets.run, offsets.uuid, events) if events else None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from attrs import evolve
+
 from logd.clientcore.metadata import topic_error
 from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.offsets import OffsetLimits, resolve
@@ -15,13 +17,17 @@ from logd.spark.importer.import_plan import LogState, PlannedRange
 from logd.spark.importer.targets.offsets import Lineage
 
 
-def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting: OffsetLimits) -> list[LogState]:
+def survey(
+    cluster: BlockingCluster, subscription: SourceSubscription, starting: OffsetLimits, reading: ReadSettings
+) -> list[LogState]:
     """Return the state of every partition of the subscription. Blocks; retries as the cluster's settings say.
+
+    ``reading`` has the limits of a compressed set, inside which ``starting`` may be.
 
     Raises UnknownTopic for a topic asked for by name that does not exist, BrokerUnavailable, and other WireErrors.
     """
     states = []
-    response = cluster.retry(lambda: cluster.metadata(subscription.names))
+    response = cluster.settled_metadata(subscription.names)
     for topic in response.topics:
         numbers = subscription.chosen(topic.topic, [each.partition for each in topic.partitions])
         if topic.error and (numbers or subscription.names is not None):
@@ -34,19 +40,19 @@ def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting:
             lineage = Lineage(topic.topic, log.uuid, number)
             first = resolve(place, log)
             if place.time_ms is None and log.log_start < first < log.visible_end:
-                first = _message_at(cluster, IdRange(topic.topic, log.uuid, number, first, log.visible_end))
+                first = _message_at(cluster, IdRange(topic.topic, log.uuid, number, first, log.visible_end), reading)
             states.append(LogState(lineage, log.log_start, log.visible_end, first))
     return states
 
 
-def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
+def _message_at(cluster: BlockingCluster, rest: IdRange, reading: ReadSettings) -> int:
     """Return the beginning of a range's first message, which is before the range if that begins inside a message.
 
     A run's ranges contain only whole messages, so that its counts are those of its files.
     """
     if cluster.describe(rest.topic, rest.partition, (rest.start,)).boundaries[0] == rest.start:
         return rest.start
-    reader = RangeReader(cluster, rest, ReadSettings(fetch_bytes=64 << 10, rows=1))
+    reader = RangeReader(cluster, rest, evolve(reading, fetch_bytes=64 << 10, rows=1))
     rows = reader.rows()
     with closing(rows):
         first = next(rows, None)

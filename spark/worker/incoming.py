@@ -76,6 +76,6 @@ def _times(batch: pa.RecordBatch) -> list[Any]:
 
 def _headers(batch: pa.RecordBatch) -> list[Any]:
     return [
-        tuple((pair["key"], pair["value"]) for pair in pairs) if pairs else ()
+        tuple((pair["key"], pair["value"]) if pair else (None, None) for pair in pairs) if pairs else ()
         for pairs in batch.column("headers").to_pylist()
     ]

@@ -61,6 +61,7 @@ class OptionsTests(SynchronousTestCase):
         self.assertIn("times in ms", self.refused(endingOffsetsByTimestamp='{"t": {"0": -1}}'))
         self.assertIn("times in ms", self.refused(endingOffsetsByTimestamp=f'{{"t": {{"0": {1 << 63}}}}}'))
         self.assertIn("ms since the epoch", self.refused(startingTimestamp=str(1 << 63)))
+        self.assertIn("names of topics", self.refused(subscribe=" , "))
         for nothing in ("{}", '{"t": {}}'):
             self.assertIn("earliest, latest, JSON", self.refused(startingOffsets=nothing))
         self.assertIn("HOST:PORT", self.refused(brokers="nowhere"))

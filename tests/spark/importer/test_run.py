@@ -11,9 +11,10 @@ from typing import Any
 from attrs import define, evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
+from logd.errors import BrokerUnavailable, LogdError, UnknownTopic, WrapperTooLarge
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.message_set import wrap
 from logd.spark.blocking.offsets import parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
@@ -234,6 +235,15 @@ class TroubleTests(ImportTestCase):
             self.assertEqual((self.visible(), os.listdir(self.to / "_staging")), ([], []))
         self.loader.meanwhile = lambda: None
         self.assertEqual(self.run_import().messages, 30)
+
+    def test_a_start_inside_a_compressed_set_is_looked_for_within_its_limits(self) -> None:
+        """The limits are those of the load, so that a set that may be loaded may be begun in."""
+        self.a.logs[0].data = wrap([Message(b"x")] * 9, "gzip")
+        inside = parse_offsets(json.dumps({"a": {"0": self.a.logs[0].end - 4}}), "earliest")
+        with self.assertRaises(WrapperTooLarge):
+            self.run_import(starting=inside, max_decompressed_messages=8)
+        report = self.run_import(starting=inside, max_decompressed_messages=9)
+        self.assertEqual(report.loaded[0].start, self.a.logs[0].end - 4)
 
     def test_a_topic_created_again_during_a_load_fails_the_run(self) -> None:
         """The ids of another topic are not those that were planned."""

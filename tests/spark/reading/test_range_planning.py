@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import ConfigurationError
+from logd.errors import ConfigurationError, CoordinationUnavailable
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
 from logd.spark.blocking.range_planning import plan_ranges
 from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
@@ -65,3 +68,21 @@ class PlanTests(SynchronousTestCase):
         with self.assertLogs("logd.spark", "WARNING"):
             found = self.plan(startingOffsets=text, failOnDataLoss="false")
         self.assertEqual(found[1], (ANEW, ANEW + len(DATA)))
+
+    def test_an_error_that_passes_is_waited_for(self) -> None:
+        """A broker that has just started may not have read the rules of access yet."""
+        left = 3
+
+        def before(request: Any) -> MetadataResponseV1 | None:
+            nonlocal left
+            left -= isinstance(request, Metadata)
+            if left < 0:
+                return None
+            refused = TopicMetadata("t", CoordinationUnavailable.code, "", ())
+            return MetadataResponseV1((BrokerAddress(0, "fake", 1),), (refused,))
+
+        self.broker.before = before
+        self.assertEqual(len(self.plan()), 2)
+        left = 10_000
+        failed = self.assertRaises(CoordinationUnavailable, self.plan)
+        self.assertIn("topic 't'", str(failed))

@@ -10,6 +10,7 @@ from logd.audit.event import AUDIT_TOPIC, AuditEvent, Tier, decode_event
 from logd.audit.reconciliation import Reconciliation
 from logd.errors import LogdError
 from logd.protocol import loops
+from logd.protocol.requests.metadata import Metadata
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.importer.auditing import unpublished_counts
 from logd.spark.importer.auditing.unpublished_counts import RunCounts, keep, publish_left
@@ -46,6 +47,20 @@ class AuditTests(ImportTestCase):
         self.assertEqual((first.last, last.first, last.last), ({}, {0: 0, 1: 0}, {0: 99, 1: 199}))
         self.run_import(audit=True)
         self.assertEqual(len(self.events()), 2)
+
+    def test_a_broker_that_goes_away_after_the_load_is_asked_again(self) -> None:
+        """The load is not thrown away for the name of the cluster."""
+        lost = 0
+
+        def lose(request: Any) -> None:
+            nonlocal lost
+            if isinstance(request, Metadata) and request.topics == () and not lost:
+                lost += 1
+                raise ConnectionResetError("reset by a test")
+
+        self.broker.before = lose
+        self.run_import(audit=True)
+        self.assertEqual((lost, len(self.events())), (1, 2))
 
     def test_a_run_that_fails_is_not_counted(self) -> None:
         """Without the option nothing is."""
