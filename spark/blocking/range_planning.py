@@ -87,18 +87,19 @@ def plan_ranges(
     for each in partitions:
         start, log = locate(cluster, each, starting.at(each.topic, each.partition))
         last = ending.at(each.topic, each.partition)
-        end = resolve(last, log) if last.time_ms is None else locate(cluster, each, last)[0]
-        for name, position in (("starting", start), ("ending", end)):
-            if not log.log_start <= position <= log.visible_end:
+        # A log grows until its end is asked for by a time.
+        end, later = (resolve(last, log), log) if last.time_ms is None else locate(cluster, each, last)
+        for name, position, there in (("starting", start, log), ("ending", end, later)):
+            if not there.log_start <= position <= there.visible_end:
                 _report(
-                    f"{each}: the {name} offset {position} is not in the log, which has {log.log_start} to "
-                    f"{log.visible_end}: an unknown number of messages between the two is lost",
+                    f"{each}: the {name} offset {position} is not in the log, which has {there.log_start} to "
+                    f"{there.visible_end}: an unknown number of messages between the two is lost",
                     fail_on_data_loss,
                 )
         if end < start and start <= log.visible_end and starting.at(each.topic, each.partition) != At(EARLIEST):
             raise ConfigurationError(f"{each}: the ending offset {end} is before the starting offset {start}")
         start = min(max(start, log.log_start), log.visible_end)
-        end = min(max(end, start), log.visible_end)
+        end = min(max(end, start), later.visible_end)
         ranges.append(IdRange(each.topic, log.uuid or each.uuid, each.partition, start, end))
     return ranges
 

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import ConfigurationError, CoordinationUnavailable
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
 from logd.spark.blocking.range_planning import plan_ranges
 from logd.spark.blocking.reading import DataLost
@@ -68,6 +69,18 @@ class PlanTests(SynchronousTestCase):
         with self.assertLogs("logd.spark", "WARNING"):
             found = self.plan(startingOffsets=text, failOnDataLoss="false")
         self.assertEqual(found[1], (ANEW, ANEW + len(DATA)))
+
+    def test_an_end_after_all_messages_is_that_of_a_log_that_grows(self) -> None:
+        """The time of the end is asked for a moment after that of the start, and no message is lost in between."""
+
+        def grow(request: Any) -> None:
+            if isinstance(request, DescribeLog):
+                self.broker.topics["t"].logs[request.partition].data += DATA
+
+        self.broker.before = grow
+        planned = self.plan(startingTimestamp="0", endingTimestamp="4102444800000")
+        self.assertEqual([end - start for start, end in planned], [len(DATA)] * 2)
+        self.assertEqual(planned[1][1], ANEW + 3 * len(DATA))
 
     def test_an_error_that_passes_is_waited_for(self) -> None:
         """A broker that has just started may not have read the rules of access yet."""
