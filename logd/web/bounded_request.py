@@ -36,6 +36,16 @@ class BoundedRequest(Request):
         """
         super().__init__(channel, *arguments, parsePOSTFormSubmission=False, **named)  # type: ignore[no-untyped-call]
 
+    def getHeader(self, key: Any) -> Any:  # noqa: N802  # Twisted's name
+        """Return a header of the request, None without it; what is no UTF-8 in it is replaced where text is wanted.
+
+        Twisted's raises an error for that, and whoever likes could fill the log with its traces.
+        """
+        if isinstance(key, bytes):
+            return super().getHeader(key)
+        value = super().getHeader(key.encode())
+        return None if value is None else value.decode("utf-8", "replace")
+
     def gotLength(self, length: int | None) -> None:  # noqa: N802  # Twisted calls it
         """Keep the body in memory: Twisted would write a long one to a file."""
         self.content = BytesIO()

@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.resource import Resource
+from twisted.web.server import Request
 
 from logd.web.bounded_request import MOST_BODY_BYTES
 from logd.web.site import QuietSite, pages
@@ -38,6 +40,22 @@ class BoundedRequestTests(SynchronousTestCase):
             self.post(b"".join(parts), b"multipart/form-data; boundary=p0"), b"HTTP/1.1 405 Method Not Allowed"
         )
         self.assertEqual(self.post(b"x", b"multipart/form-data; boundary=y"), b"HTTP/1.1 405 Method Not Allowed")
+
+    def test_headers_may_be_any_bytes(self) -> None:
+        """Strangers send them, and each trace of an error would fill the log."""
+
+        class Told(Resource):
+            isLeaf = True  # noqa: N815  # Twisted reads it
+
+            def render_GET(self, request: Request) -> bytes:  # noqa: N802  # Twisted calls it
+                values = request.getHeader("accept"), request.getHeader(b"accept"), request.getHeader("x")
+                return ascii(values).encode()
+
+        channel: Any = QuietSite(Told(), reactor=Clock()).buildProtocol(None)
+        transport = StringTransport()
+        channel.makeConnection(transport)
+        channel.dataReceived(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAccept: a\xff\r\n\r\n")
+        self.assertIn(rb"('a\ufffd', b'a\xff', None)", transport.value())
 
     def test_a_long_body_is_refused(self) -> None:
         """Whatever it is."""

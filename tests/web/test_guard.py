@@ -208,7 +208,7 @@ class GuardTests(TestCase):
         """A browser would send the password that it knows along."""
         here = f"http://127.0.0.1:{self.port.getHost().port}"
         self.rules(AccessRule("ann", Effect.ALLOW, Operation.ALL, ResourceType.CLUSTER, "cluster"))
-        for origin, expected in ((here, 500), ("https://evil.example", 403), ("null", 403)):
+        for origin, expected in ((here, 500), ("https://evil.example", 403), ("null", 403), ("http://[", 403)):
             found, _ = await self.ask("/config", "ann", method="PUT", origin=origin)
             self.assertEqual(found, expected, origin)
 

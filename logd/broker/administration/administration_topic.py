@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.reading import find_log
@@ -20,6 +19,7 @@ from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.security.administration_log import AdministrationLog, AdministrationRecord
 from logd.coord.errors import CoordinationError
+from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, TopicExists, UnknownTopic
 from logd.log.partition import PartitionLog
@@ -45,7 +45,7 @@ class AdministrationTopic:
     _broker: BrokerCore
     _topic: str
     _waiting: deque[Message] = field(factory=deque, init=False)
-    _working: Deferred[None] | None = field(default=None, init=False)
+    _background: Background = field(factory=lambda: Background("writing the log of administration"), init=False)
     #: Records that the topic does not have.
     lost: int = field(default=0, init=False)
 
@@ -59,37 +59,30 @@ class AdministrationTopic:
         if len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self.lost += 1
-        if self._working is None:
-            working = Deferred.fromCoroutine(self._work())
-            if not working.called:
-                self._working = working
+        if not len(self._background):
+            self._background.start(self._work())
 
     def stop(self) -> None:
         """Try no more; what waits is lost to the topic."""
-        working, self._working = self._working, None
-        if working is not None:
-            working.cancel()
+        self._background.stop()
 
     async def _work(self) -> None:
         failures = 0
-        try:
-            while self._waiting:
-                try:
-                    self._append(await self._own_log())
-                    failures = 0
-                except (LogdError, CoordinationError, ValueError, OSError) as error:
-                    failures += 1
-                    if failures & (failures - 1) == 0:
-                        self._log.warn(
-                            "records of administration cannot be written to topic {topic} "
-                            "(security.administration.topic): {error}; {count} wait, and each is a log line as well",
-                            topic=self._topic,
-                            error=str(error),
-                            count=len(self._waiting),
-                        )
-                    await sleep(self._broker.clock, RETRY_SECONDS)
-        finally:
-            self._working = None
+        while self._waiting:
+            try:
+                self._append(await self._own_log())
+                failures = 0
+            except (LogdError, CoordinationError, ValueError, OSError) as error:
+                failures += 1
+                if failures & (failures - 1) == 0:
+                    self._log.warn(
+                        "records of administration cannot be written to topic {topic} "
+                        "(security.administration.topic): {error}; {count} wait, and each is a log line as well",
+                        topic=self._topic,
+                        error=str(error),
+                        count=len(self._waiting),
+                    )
+                await sleep(self._broker.clock, RETRY_SECONDS)
 
     def _append(self, log: PartitionLog) -> None:
         messages = tuple(self._waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -181,3 +182,12 @@ class AdministrationTopicTests(BrokerTestCase):
         self.clock.advance(5)
         names = [each["name"] for each in self.records()]
         self.assertEqual((len(names), names[-2:]), (1000, ["1099", "t"]))
+
+    def test_a_stop_while_records_wait_is_no_error(self) -> None:
+        """It leaves no trace in the log."""
+        self.files.room = 0
+        self.broker.administration_log.record(Requester(), "delete topic", "t")
+        self.settle()
+        self.broker.administration_log.stop()
+        gc.collect()
+        self.assertEqual(self.flushLoggedErrors(), [])
