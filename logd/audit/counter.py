@@ -140,6 +140,11 @@ class WindowCounter:
         windows = chain(self._surplus.values(), self._windows.values())
         return min((window.due for window in windows if not window.in_flight), default=None)
 
+    @property
+    def has_too_many(self) -> bool:
+        """Return whether windows wait to be reported since there are too many: take events soon."""
+        return bool(self._surplus)
+
     def take_events(self, now: int, *, end: bool = False) -> list[AuditEvent]:
         """Return the events that are due, in the order of their sequence. ``end``: the last call, all counts are due.
 

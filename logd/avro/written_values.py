@@ -102,7 +102,8 @@ class _ValueWalk:
             _require_bytes(values, 1, "a map of values")  # a key takes one byte at least
             return _ValueCost(1 + values.values, 0, 1)
         if kind == "fixed":
-            return _ValueCost(1, int(schema["size"] == 0), schema["size"])
+            size = schema["size"] if type(schema["size"]) is int else 0  # of a registry that lets anything in
+            return _ValueCost(1, int(size <= 0), max(0, size))
         return _primitive(kind) if isinstance(kind, str) and kind not in self.names else self.cost(kind)
 
 

@@ -27,7 +27,7 @@ from logd.mirror.cluster_search import tell_brokers
 from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
-from logd.mirror.progress import CopyLag, PartitionProgress, measure_ends
+from logd.mirror.progress import CopyLag, PartitionProgress, ReadingState, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
@@ -70,6 +70,7 @@ class Mirror:
         self.settings = settings
         #: The progress of each partition that this mirror has or had.
         self.progress: defaultdict[TopicPartition, PartitionProgress] = defaultdict(PartitionProgress)
+        self.reading = ReadingState()
         #: The reason why each topic is not mirrored, of those that match.
         self.refused: dict[str, str] = {}
         self._clock = clock
@@ -103,9 +104,8 @@ class Mirror:
                 await self._read(backoff)
                 return
             except LogdError as error:
-                self._log.error(
-                    "the mirror reads again from the last commit, since reading failed: {error}", error=str(error)
-                )
+                self.reading.failed(error)
+                self._log.error("reading failed, and begins again at the last commit: {error}", error=str(error))
             await self._leave()
             await sleep(self._clock, backoff.next())
 
@@ -171,11 +171,11 @@ class Mirror:
         try:
             copy.take(chunk)
         except LogdError as error:
-            stream.pause(*_number_and_topic(copy.where))
+            stream.pause(copy.where.partition, copy.where.topic)
             self._background.start(self._begin_again_behind(copy, error))
             return
         if copy.in_flight >= self._most_in_flight:
-            stream.pause(*_number_and_topic(copy.where))
+            stream.pause(copy.where.partition, copy.where.topic)
 
     @property
     def _most_in_flight(self) -> int:
@@ -195,7 +195,7 @@ class Mirror:
             else:
                 self._audit.stored(copy.topic, copy.where, moving, copied, handled)
             if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
-                stream.resume(*_number_and_topic(copy.where))
+                stream.resume(copy.where.partition, copy.where.topic)
 
     def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
         """Stop a copy that cannot go on, and begin it again behind what is stored, after a delay."""
@@ -228,7 +228,7 @@ class Mirror:
 
     def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
         """Read a partition from ``position``, but not before its copy begins."""
-        stream.pause(*_number_and_topic(where))
+        stream.pause(where.partition, where.topic)
         if position >= 0:  # else nothing was read yet
             stream.seek(where.partition, position, where.topic)
 
@@ -243,7 +243,7 @@ class Mirror:
         if stream is None:  # pragma: no cover - the group starts after the stream is made
             return
         for where in places:
-            stream.pause(*_number_and_topic(where))
+            stream.pause(where.partition, where.topic)
         for topic in sorted({where.topic for where in places}):
             self._prepare(topic)
 
@@ -290,6 +290,9 @@ class Mirror:
             if isinstance(error, MirrorRefused | InvalidTopic):
                 self._hold_topic_back(topic, error)
             elif topic not in self._known:
+                positions = {} if self._stream is None else self._stream.positions(topic)
+                for partition, position in positions.items():
+                    self.progress[TopicPartition(topic, partition)].waits(position, str(error))
                 self._background.start(self._prepare_later(topic))
             return
         self.refused.pop(topic, None)
@@ -330,7 +333,7 @@ class Mirror:
         )  # fmt: skip
         progress = self.progress[where]
         progress.done = position
-        stream.resume(*_number_and_topic(where))
+        stream.resume(where.partition, where.topic)
 
     async def _leave(self) -> None:
         """Leave the group."""
@@ -376,6 +379,7 @@ class Mirror:
         while True:
             await sleep(self._clock, self.settings.lag_interval)
             if self._stream is not None:
+                self.reading.goes_on(self._stream)
                 await measure_ends(self._stream, self.progress, self._clock, self._background)
                 self._look_for_trouble()
 
@@ -393,7 +397,3 @@ class Mirror:
                     "{where}: the target does not take what is mirrored, which waits: {error}", where=where, error=text
                 )
             progress.stalled = text
-
-
-def _number_and_topic(where: TopicPartition) -> tuple[int, str]:
-    return where.partition, where.topic

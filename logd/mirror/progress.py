@@ -62,6 +62,12 @@ class PartitionProgress:
         self.done = self.end = -1
         self._seen.clear()
 
+    def waits(self, position: int, reason: str) -> None:
+        """Note that nothing is copied from ``position`` on, -1 if that is not known, and why."""
+        if self.done < 0:
+            self.done = position
+        self.stalled = reason
+
     def copied(self, done: int, messages: int, size: int, gaps: int) -> None:
         """Note that all before ``done`` is stored on the target."""
         self.done = max(self.done, done)
@@ -81,6 +87,25 @@ class PartitionProgress:
     def _forget(self) -> None:
         while self._seen and self._seen[0][1] <= self.done:
             self._seen.popleft()
+
+
+@define
+class ReadingState:
+    """The reason why a mirror could not read its source, until it has read for a while."""
+
+    #: Empty while it reads.
+    failure: str = ""
+    _stream: GroupStream | None = None
+
+    def failed(self, error: Exception) -> None:
+        """Note that reading has failed, and begins anew."""
+        self.failure, self._stream = str(error), None
+
+    def goes_on(self, stream: GroupStream) -> None:
+        """Note that ``stream`` reads; one that is met for the second time has read for a while."""
+        if stream is self._stream:
+            self.failure = ""
+        self._stream = stream
 
 
 async def measure_ends(

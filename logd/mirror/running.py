@@ -73,8 +73,10 @@ class RunningMirror:
             return {"status": "starting"}
         lags = mirror.lags()
         stalled = {f"{lag.where.topic}-{lag.where.partition}": lag.stalled for lag in lags if lag.stalled}
+        failure = mirror.reading.failure
         return {
-            "status": "stalled" if stalled else "ok",
+            "status": "failing" if failure else "stalled" if stalled else "ok",
+            **({"failure": failure} if failure else {}),
             "partitions": len(lags),
             "lag_bytes": sum(lag.bytes for lag in lags),
             "lag_seconds": round(max((lag.seconds for lag in lags), default=0.0), 3),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from logd.coord.registries.consumers import pattern_text
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
@@ -54,8 +55,8 @@ class TopicChoice:
     def __attrs_post_init__(self) -> None:
         try:
             re.compile(self.pattern)
-            _ = self.subscription  # which a pattern with flags at its start is no part of
-        except re.error as error:
+            pattern_text(self.subscription)  # in which the group of the mirrors takes fewer patterns
+        except (re.error, ConfigurationError) as error:
             raise ConfigurationError(f"topics = {self.pattern!r} is not allowed: {error}") from error
 
     @property

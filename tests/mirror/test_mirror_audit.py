@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.audit import counter
 from logd.audit.event import ALL_ORIGINS, AUDIT_TOPIC, AuditEvent, Tier, decode_event
 from logd.errors import PartitionOffline
 from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
@@ -74,6 +75,18 @@ class MirrorAuditTests(SynchronousTestCase):
     def report(self) -> Deferred[bool]:
         """Report, as before a commit."""
         return Deferred.fromCoroutine(self.audit.report())
+
+    def test_many_windows_are_published_before_the_next_report(self) -> None:
+        """Times of distant years would fill the memory meanwhile, and while the topic of the audit is away."""
+        self.patch(counter, "MOST_WINDOWS", 10)
+        self.stored(0, [number * 10_000 for number in range(1000, 1100)])
+        self.clock.advance(0)
+        self.assertEqual([event.window for sent in self.source.sent for event in sent], [
+            number * 10_000 for number in range(1000, 1090)
+        ])  # fmt: skip
+        self.assertEqual(self.handled, [])
+        self.assertTrue(self.successResultOf(self.report()))
+        self.assertEqual((self.handled, len(self.source.sent[-1])), ([1000], 10))
 
     def test_work_is_handled_once_its_counts_are_published(self) -> None:
         """The last set of a partition stands for those before; what comes meanwhile waits for the next report."""

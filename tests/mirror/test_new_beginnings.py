@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import random
 from typing import Any, cast
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.coord.interfaces import ICoordination
+from logd.errors import BrokerUnavailable, TopicAuthorizationFailed
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import Mirror
 from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.running import RunningMirror
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
@@ -58,6 +60,10 @@ class _SoughtStream:
         self.position = position
         self.sought.append(position)
 
+    def end_positions(self, topic: str) -> Deferred[dict[int, int]]:
+        """Return its end."""
+        return succeed({0: self.position})
+
     def handled(self, chunk: RawChunk, up_to: int | None) -> None:
         """Note it."""
         self.handled_up_to.append(up_to)
@@ -67,10 +73,12 @@ class _SoughtStream:
 class _ToldTopics:
     """A stand-in for TargetTopics, which says what it is told."""
 
-    found: MirroredTopic = TOPIC
+    found: MirroredTopic | Exception = TOPIC
 
     async def prepare(self, topic: str, before: MirroredTopic | None) -> MirroredTopic:
-        """Return the topic."""
+        """Return the topic, or fail."""
+        if isinstance(self.found, Exception):
+            raise self.found
         return self.found
 
 
@@ -127,6 +135,44 @@ class NewBeginningTests(SynchronousTestCase):
         self.clock.advance(10)
         self.assertFalse(self.stream.paused)
         self.assertEqual(self.mirror._copies[WHERE].done, len(good))
+
+    def health(self) -> Mapping[str, Any]:
+        """Return what /health shows."""
+        life = RunningMirror(cast(Any, None))
+        life.mirror = self.mirror
+        return life.health()
+
+    def test_what_cannot_begin_is_stalled_and_lags_behind(self) -> None:
+        """As while the target is away: a supervisor must not be told that all is mirrored."""
+        self.stream.position = 100
+        self.topics.found = BrokerUnavailable("no route")
+        self.mirror.progress[WHERE].ends_at(250, 0.0)
+        self.mirror._prepare("web")
+        self.assertEqual([(lag.bytes, lag.stalled) for lag in self.mirror.lags()], [(150, "no route")])
+        self.assertEqual(self.health()["status"], "stalled")
+        self.topics.found = TOPIC
+        self.clock.advance(1.0)
+        self.mirror._look_for_trouble()
+        self.assertEqual((self.health()["status"], self.mirror._copies[WHERE].done), ("ok", 100))
+
+    def test_a_source_that_cannot_be_read_is_told(self) -> None:
+        """Until the mirror has read for a while; in between nothing is mirrored, and there is no lag to be seen."""
+        failures = [TopicAuthorizationFailed("no access rule lets you")]
+
+        async def read(backoff: object) -> None:
+            if failures:
+                raise failures.pop()
+            self.mirror._stream = cast(Any, self.stream)
+            await Deferred()
+
+        self.patch(self.mirror, "_read", read)
+        running = Deferred.fromCoroutine(self.mirror.run())
+        self.assertEqual((self.health()["status"], self.health()["failure"]), ("failing", "no access rule lets you"))
+        for expected in ("failing", "ok"):
+            self.clock.advance(self.mirror.settings.lag_interval)
+            self.assertEqual(self.health()["status"], expected)
+        running.cancel()
+        self.failureResultOf(running, CancelledError)
 
     def test_the_lag_in_a_topic_that_was_made_again_is_that_of_its_own_log(self) -> None:
         """The former log ended far behind, and would be waited for."""

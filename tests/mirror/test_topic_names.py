@@ -30,6 +30,6 @@ class TopicChoiceTests(SynchronousTestCase):
         for text in ("", "a", "=b", "a=", "(=b", r"a=\1", r"(.*)=\g<x>", r"(.*)=\10", r"(.*)=\q"):
             self.assertRaises(ConfigurationError, Rename.parse, text)
         self.assertRaises(ConfigurationError, TopicChoice, "(")
-        self.assertRaises(ConfigurationError, TopicChoice, "(?i)web")
-        self.assertTrue(TopicChoice("(?i:web)").subscription.fullmatch("WEB"))
+        for pattern in ("(?i)web", "(?!_).*", r"(a)\1"):
+            self.assertRaises(ConfigurationError, TopicChoice, pattern)
         self.assertEqual(Rename.parse(r"(?P<x>.*)=\g<x>2").apply("a"), "a2")

@@ -68,7 +68,7 @@ class AuditPublisher:
         self._set(due)
 
     def report(self) -> Deferred[None]:
-        """Publish all counts that are known, without waiting for the ends of windows, in place of ``changed``.
+        """Publish all counts that are known, without waiting for the ends of windows, often in place of ``changed``.
 
         Fires once the brokers have all events, however often they have to be sent. Cancellable; the events stay.
         """
@@ -76,7 +76,7 @@ class AuditPublisher:
         if not self._events:
             return succeed(None)
         reported = self._reported.new()
-        if self._timer is None:
+        if self._timer is None or not self._failing:  # else it is the timer for sending again
             self._send()
         return reported
 

@@ -105,6 +105,8 @@ class MirrorAudit:
         now = self._time_ms()
         for time, origin, messages, size in tally_heads(moving.data, self._width):
             self._counter.add(where.topic, time, origin, messages, size, now, span, spans)
+        if self._counter.has_too_many:  # for which the next commit is too late, as it waits for the topic of the audit
+            self._publisher.changed()
 
     async def report(self, seconds: float = REPORT_SECONDS) -> bool:
         """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails."""

@@ -13,8 +13,9 @@ from logd.errors import UnknownTopic
 from logd.mirror.positions.pairs import PositionPair
 from logd.mirror.topic_names import PAIRS_TOPIC
 
-#: Bytes of the first step back; each further one is twice as long.
+#: Bytes of the first step back; each further one is twice as long, up to a limit: its pairs are held in memory.
 FIRST_STEP = 1 << 20
+MOST_STEP = 16 << 20
 
 
 @frozen
@@ -43,7 +44,7 @@ class PairSearch:
             if begin >= end:
                 begin = log.log_start
             yield await self._between(begin, end)
-            end, step = begin, step * 2
+            end, step = begin, min(step * 2, MOST_STEP)
 
     async def _between(self, begin: int, end: int) -> list[PositionPair]:
         found: list[PositionPair] = []
