@@ -172,16 +172,11 @@ class BlockingCluster:
 
     def leader(self, topic: str, partition: int) -> BlockingConnection:
         """Return a connection to the partition's leader. Raises WrongPartition, UnknownTopic, BrokerUnavailable."""
-        self.topic(topic)
-        try:
-            return self._connection(self._view.keeper(topic, partition))
-        except WrongPartition:
-            self.forget(topic)  # the next one may have it, or its leader
-            raise
+        return self._connection(self._keeper(topic, partition))
 
     def ask_leader(self, topic: str, partition: int, request: NativeRequest) -> Any:
         """Send a request to the partition's leader once and return the response. Raises BrokerUnavailable."""
-        return self.leader(topic, partition).ask(request, self.settings.request_timeout)
+        return self._ask(self._keeper(topic, partition), request, self.settings.request_timeout)
 
     def describe(
         self, topic: str, partition: int, positions: Sequence[int] = (), time_ms: int = -1
@@ -204,10 +199,13 @@ class BlockingCluster:
     def leader_uuid(self, topic: str, partition: int) -> str | None:
         """Return the uuid of the topic whose log the partition's leader has; None if it does not tell now.
 
-        Another broker may not have heard yet that the topic was made again. Asks once.
+        Another broker may not have heard yet that the topic was made again. Asks once, and no broker that is silent.
         """
         try:
-            log: DescribeLogResponse = self.ask_leader(topic, partition, DescribeLog(topic, partition))
+            address = self._keeper(topic, partition)
+            if address in self._silent:
+                return None
+            log: DescribeLogResponse = self._ask(address, DescribeLog(topic, partition), self.settings.request_timeout)
         except (BrokerUnavailable, WireError):
             return None
         return None if log.error else log.uuid
@@ -247,26 +245,38 @@ class BlockingCluster:
         late: list[HostPort] = []
         for timeout, addresses in ((first, brokers), (whole, late)):
             for address in addresses:
-                began = self.clock()
                 try:
-                    response = self._ask(address, request, timeout)
+                    return self._ask(address, request, timeout)
                 except BrokerUnavailable as failure:
                     error = failure
-                    if self.clock() - began >= first:
-                        self._silent.add(address)
-                        if timeout < whole:
-                            late.append(address)
+                    if address in self._silent and timeout < whole:
+                        late.append(address)
                 except WireError as refusal:
                     if is_final(refusal):
                         raise
                     error = refusal
-                else:
-                    self._silent.discard(address)
-                    return response
         raise error or BrokerUnavailable("no broker's address is known")
 
     def _ask(self, address: HostPort, request: NativeRequest, timeout: float) -> Any:
-        return self._connection(address, timeout).ask(request, timeout)
+        """Ask one broker once, and note whether it is silent. Raises BrokerUnavailable and WireError."""
+        began = self.clock()
+        try:
+            response = self._connection(address, timeout).ask(request, timeout)
+        except BrokerUnavailable:
+            if self.clock() - began >= min(FIRST_SECONDS, timeout):
+                self._silent.add(address)
+            raise
+        self._silent.discard(address)
+        return response
+
+    def _keeper(self, topic: str, partition: int) -> HostPort:
+        """Return the address of the partition's leader. Raises as ``leader``."""
+        self.topic(topic)
+        try:
+            return self._view.keeper(topic, partition)
+        except WrongPartition:
+            self.forget(topic)  # the next one may have it, or its leader
+            raise
 
     def _known(self) -> list[HostPort]:
         """Return the brokers' addresses: connected ones first, then discovered ones, the first ones, silent ones."""

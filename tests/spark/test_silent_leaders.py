@@ -120,3 +120,14 @@ class SilentLeaderTests(SynchronousTestCase):
         self.broker.silent["one"] = self.broker.now + 20.0
         self.assertEqual(self.cluster.describe("t", 0).visible_end, len(DATA))
         self.assertEqual((self.broker.slept, self.broker.connections), ([], 1))
+
+    def test_a_leader_that_does_not_tell_is_asked_once(self) -> None:
+        """An import asks about each of its partitions, and the dead broker may lead hundreds."""
+        self.assertEqual(self.cluster.leader_uuid("t", 0), "u")
+        self.die(successor=0)
+        began = self.broker.now
+        self.assertEqual([self.cluster.leader_uuid("t", 0) for _ in range(100)], [None] * 100)
+        self.assertLess(self.broker.now - began, 40.0)
+        self.broker.silent.clear()
+        self.assertEqual(self.cluster.describe("t", 0).uuid, "u")
+        self.assertEqual(self.cluster.leader_uuid("t", 0), "u")
