@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import selectors
 import subprocess
 import sys
 import threading
@@ -14,8 +15,10 @@ from logd.errors import LogdError
 from logd.testing.kafka_brokers.private_reactor import ReactorThread
 from logd.testing.kafka_brokers.serving import ServedBroker, ServingSettings
 
-#: Seconds in which a process must answer, and stop when asked to.
+#: Seconds in which a process must stop when asked to.
 _PATIENCE = 30.0
+#: Seconds in which it must answer once it has started: generous, since the machine may be busy.
+_ANSWER_SECONDS = 120.0
 _LOG_CHARACTERS = 2000
 
 
@@ -122,7 +125,7 @@ class BrokerInProcess:
         return host, port
 
     def stop(self) -> None:
-        """See BrokerRun. Raises subprocess.TimeoutExpired if it does not stop."""
+        """See BrokerRun. Raises subprocess.TimeoutExpired if it does not stop; then it is killed."""
         process = self._process
         if process is not None:
             try:
@@ -154,6 +157,10 @@ class BrokerInProcess:
             process.stdin.close()
         try:
             process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
         finally:
             process.stdout.close()
 
@@ -166,12 +173,16 @@ class BrokerInProcess:
             try:
                 process.stdin.write(json.dumps(command).encode() + b"\n")
                 process.stdin.flush()
-                return self._answer(process)
+                return self._answer(process, _ANSWER_SECONDS)
             except (OSError, ValueError) as error:  # ValueError: another thread has ended it, and closed the pipes
                 raise LogdError(f"the broker's process has ended: {self._end_of_log()}") from error
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    def _answer(self, process: subprocess.Popen[bytes], seconds: float | None = None) -> dict[str, Any]:
         assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                raise LogdError(f"the broker's process does not answer within {seconds} seconds: {self._end_of_log()}")
         line = process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": self._end_of_log()}
         if "error" in answer:
