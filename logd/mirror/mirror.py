@@ -76,7 +76,6 @@ class Mirror:
         self._clock = clock
         self._source = source
         self._target = target
-        self._random = random
         self._schemas = schemas
         self._admin = target.admin()
         self._producer = target.producer(
@@ -98,7 +97,7 @@ class Mirror:
         self._pairs.make_topic()
         for work in (self._commit_often(), self._check_often(), self._measure_often()):
             self._background.start(work)
-        backoff = Backoff(self.settings.retry_delay, self.settings.retry_limit, self._random)
+        backoff = Backoff(self.settings.retry_delay, self.settings.retry_limit, self._beginnings.random)
         while True:
             try:
                 await self._read(backoff)

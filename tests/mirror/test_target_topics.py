@@ -24,7 +24,7 @@ class TargetAdmin:
 
     made: dict[str, Mapping[str, Any]] = field(factory=dict)
     partitions: int = 1
-    #: What asking for the log of a partition fails with.
+    #: The error of asking for the log of a partition, by partition.
     failures: dict[int, Exception] = field(factory=dict)
 
     async def alter(self, topic: str) -> AlterTopicResponse:
