@@ -37,7 +37,8 @@ class _LongHistory:
     async def batches(self, until: Mapping[int, int]) -> AsyncIterator[Any]:
         """Yield nothing."""
         self.read.append((self._begin, until[0]))
-        for batch in ():
+        nothing: Sequence[Any] = ()
+        for batch in nothing:
             yield batch
 
     def close(self) -> Deferred[None]:
