@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from attrs import field, frozen
@@ -14,6 +14,7 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 
 #: The last time that a request can name.
 _LAST_MS = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @frozen
@@ -115,7 +116,7 @@ def parse_time(text: str) -> int:
             milliseconds = int(text)
         else:
             time = datetime.fromisoformat(text)
-            milliseconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+            milliseconds = ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError):
         milliseconds = -1
     if not 0 <= milliseconds <= _LAST_MS:

@@ -156,6 +156,7 @@ class OptionsTests(SynchronousTestCase):
         self.assertEqual(parse_time("2011-11-11T00:00:00"), 1320969600000)
         self.assertEqual(parse_time("2011-11-11T01:00:00.5+01:00"), 1320969600500)
         self.assertEqual(parse_time("1320969600000"), 1320969600000)
+        self.assertEqual(parse_time("2038-01-19T05:01:59.693Z"), 2147490119693)
         self.assertRaises(ValueError, parse_time, "yesterday")
 
     def test_an_offset_resolves_to_a_position(self) -> None:
