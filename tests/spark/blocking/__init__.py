@@ -1,0 +1,1 @@
+"""Tests of the blocking client in Spark's processes: its producer, answers of brokers, and brokers that are silent."""
