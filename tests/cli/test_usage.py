@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
 from io import BytesIO, TextIOWrapper
 from typing import ClassVar
 
@@ -28,6 +29,19 @@ def subcommands(group: click.Group) -> list[tuple[str, click.Command]]:
     context = click.Context(group)
     found = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
     return [(name, command) for name, command in found if command is not None]
+
+
+def failing(number: int) -> Commands:
+    """Return commands of which ``work`` fails with this number of the system."""
+
+    @click.command()
+    def work() -> None:
+        raise OSError(number, os.strerror(number))
+
+    class FailingCommands(Commands):
+        lazy: ClassVar[Mapping[str, Lazy]] = {"work": Lazy("", lambda: work)}
+
+    return FailingCommands("logd")
 
 
 class UsageTests(SynchronousTestCase):
@@ -94,15 +108,7 @@ class UsageTests(SynchronousTestCase):
             (errno.ENOSPC, 1, "logd: [Errno 28] No space left on device\n"),
             (errno.EPIPE, 141, ""),
         ):
-
-            @click.command()
-            def work(number: int = number) -> None:
-                raise OSError(number, os.strerror(number))
-
-            class Failing(Commands):
-                lazy: ClassVar = {"work": Lazy("", lambda work=work: work)}
-
-            result = CliRunner().invoke(Failing("logd"), ["work"])
+            result = CliRunner().invoke(failing(number), ["work"])
             self.assertEqual((result.exit_code, result.output), (status, words))
 
     def test_every_name_can_be_printed(self) -> None:
@@ -112,7 +118,7 @@ class UsageTests(SynchronousTestCase):
             print_any_name(stream)
             stream.write(text)
             stream.flush()
-            self.assertEqual(stream.buffer.getvalue(), written)  # type: ignore[attr-defined]  # a BytesIO
+            self.assertEqual(stream.buffer.getvalue(), written)
 
     def test_every_command_explains_itself(self) -> None:
         """The help has each of its options and subcommands."""
