@@ -75,8 +75,11 @@ def _values(backup: Backup) -> Iterator[dict[str, Any]]:
 
 def write_backup(path: str, backup: Backup, replace: bool) -> None:
     """Write a file for its owner alone, durably, all of it or nothing. Raises BadBackup if it exists, and OSError."""
-    if not replace and os.path.lexists(path):
-        raise BadBackup(f"{path} exists: name another file, or give --replace")
+    if os.path.lexists(path):
+        if not replace:
+            raise BadBackup(f"{path} exists: name another file, or give --replace")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise BadBackup(f"{path} is no file, and is not replaced: name another one")  # such as a device
     folder = os.path.dirname(os.path.abspath(path))
     temporary = f"{path}{_TEMPORARY}.{os.getpid()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any, ClassVar
 
 import click
 
 from logd import __version__
 from logd.cli.lazy_group import PLAIN, Lazy, LazyGroup
+from logd.errors import LogdError
 from logd.unused_tls import may_need_tls
 
 _EPILOG = """\b
@@ -207,6 +210,8 @@ class Commands(LazyGroup):
         A caller that gives ``args`` may catch the exit and go on, as click's CliRunner does.
         """
         self._exits = args is None and not more and named.get("standalone_mode", True)
+        if self._exits:
+            print_any_name(sys.stdout)
         return super().main(args, *more, **named)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -216,12 +221,26 @@ class Commands(LazyGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Ctrl-C during its import exits with 130, as it does later; click alone would exit with 1."""
+        """Run a command. Ctrl-C during its import exits with 130, as it does later; click alone would exit with 1.
+
+        An error of the system, such as that of a full disk under the output, is a line on stderr and a status.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo("logd: interrupted", err=True)
             ctx.exit(130)
+        except (LogdError, OSError) as error:
+            from logd.cli.terminal.exits import report, status_of
+
+            report(error)
+            ctx.exit(status_of(error))
+
+
+def print_any_name(stream: object) -> None:
+    """Let a stream escape what its encoding cannot express, such as the name of a file that is not UTF-8."""
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
 
 
 def _show_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:

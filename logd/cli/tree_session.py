@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from logd.cli.reactor_command import run
-from logd.config.zookeeper import security_of_environment
+from logd.config.zookeeper import ZooKeeperSecurity, security_of_environment
 from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination
@@ -22,23 +22,27 @@ from logd.net.credentials import credentials_of_environment
 CONNECT_SECONDS = 10.0
 
 
-def tree_settings(hosts: str, seconds: float = CONNECT_SECONDS) -> CoordinationSettings:
-    """Return the settings of a client of the tree at ``hosts``, with TLS and credentials from the environment.
+def tree_settings(
+    hosts: str, seconds: float = CONNECT_SECONDS, security: ZooKeeperSecurity | None = None
+) -> CoordinationSettings:
+    """Return the settings of a client of the tree at ``hosts``; TLS and credentials are the environment's by default.
 
     Raises ConfigurationError for a value of the environment that is not allowed.
     """
     return CoordinationSettings.secured(
         hosts,
-        security_of_environment(os.environ),
+        security_of_environment(os.environ) if security is None else security,
         connect_timeout=seconds,
         operation_timeout=seconds,
     )
 
 
 @asynccontextmanager
-async def tree_at(reactor: Any, hosts: str, seconds: float = CONNECT_SECONDS) -> AsyncIterator[ICoordination]:
+async def tree_at(
+    reactor: Any, hosts: str, seconds: float = CONNECT_SECONDS, security: ZooKeeperSecurity | None = None
+) -> AsyncIterator[ICoordination]:
     """Connect a client to the tree at ``hosts``; close it at the end. Raises BrokerUnavailable when none answers."""
-    tree = ZooKeeperCoordination(reactor, tree_settings(hosts, seconds))
+    tree = ZooKeeperCoordination(reactor, tree_settings(hosts, seconds, security))
     try:
         credentials = credentials_of_environment()
         await tree.connect()

@@ -101,7 +101,8 @@ class Collector:
         self._progress = progress
         self._failure: Exception | None = None
         self._saved_at = 0.0
-        self._save_failed = False
+        #: True while the last attempt to save the state has failed.
+        self.unsaved = False
         #: Time of the last acknowledgement, or of the last piece sent with nothing else in flight.
         self._heard_at = 0.0
         self._silent = False
@@ -119,7 +120,7 @@ class Collector:
                 self._send(piece)
             if self._failure is not None:
                 raise self._failure
-            if self._unsaved and self._clock.seconds() - self._saved_at >= SAVE_SECONDS:
+            if self._to_save and self._clock.seconds() - self._saved_at >= SAVE_SECONDS:
                 await self._save()
             self._listen()
             self._progress()
@@ -132,6 +133,8 @@ class Collector:
         """Wait at most ``timeout`` seconds for messages in flight, then save what is acknowledged. Never fails."""
         await self._sender.close(timeout=timeout)
         await self._save()
+        if self.unsaved:
+            self._report("the state is not saved: the next run sends again what was acknowledged since it was")
         await self._in_thread(self.follower.close)
         self._state.close()
 
@@ -140,7 +143,7 @@ class Collector:
         return self._sender.has_room and self.ledger.open < OPEN_PIECES
 
     @property
-    def _unsaved(self) -> bool:
+    def _to_save(self) -> bool:
         return self.ledger.changed or self.follower.tracker.changed
 
     async def _step(self, read: bool) -> Harvest:
@@ -187,7 +190,7 @@ class Collector:
 
     async def _pause(self, idle: bool) -> None:
         """Wait for the next look; without room, or with ``once``, an acknowledgement ends the pause too."""
-        seconds = SAVE_SECONDS if self._unsaved or self.ledger.open else self.follower.seconds_to_look
+        seconds = SAVE_SECONDS if self._to_save or self.ledger.open else self.follower.seconds_to_look
         if not self._once:
             seconds = min(seconds, self.follower.seconds_to_look)
         await self._sleep.sleep(seconds, interruptible=not idle or self._once)
@@ -199,11 +202,11 @@ class Collector:
             await self._in_thread(lambda: self._state.save(self.follower.tracker.state))
         except OSError as error:
             self.ledger.changed = True
-            if not self._save_failed:
+            if not self.unsaved:
                 self._report(f"cannot save the state: {error.strerror or error}; trying again")
-            self._save_failed = True
+            self.unsaved = True
         else:
-            self._save_failed = False
+            self.unsaved = False
 
     def _listen(self) -> None:
         """Report that no broker acknowledges, and when one does again."""

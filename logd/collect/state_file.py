@@ -10,6 +10,7 @@ from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.errors import LogdError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.atomic import read_file, replace_file
+from logd.log.disk.names import TEMPORARY_SUFFIX
 
 LOCK_SUFFIX = ".lock"
 #: Limit in bytes; the state of a hundred thousand files with long names is smaller.
@@ -30,6 +31,11 @@ def default_path(topic: str, broker: str, patterns: Sequence[str], environment: 
     return join(
         base, "logd", f"collect-{blake2b(said.encode(errors='surrogateescape'), digest_size=8).hexdigest()}.json"
     )
+
+
+def own_files(path: str) -> frozenset[str]:
+    """Return the files that a state file at ``path`` consists of."""
+    return frozenset((path, path + LOCK_SUFFIX, path + TEMPORARY_SUFFIX))
 
 
 class StateFile:

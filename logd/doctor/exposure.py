@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
@@ -15,6 +16,8 @@ from logd.doctor.observation import Level, Observation
 from logd.doctor.ports import TcpPort
 
 AREA = "security"
+#: The port of a server, which may be left out; an IPv6 address has brackets.
+_PORT_OF_SERVER = re.compile(r":[0-9]+\Z")
 
 
 def is_local(host: str) -> bool:
@@ -88,7 +91,7 @@ def _examine_reachable(where: str, endpoint: TcpPort, demands: bool, is_wanted: 
 
 def examine_open_tree(cluster: ClusterContents, hosts: str) -> Iterator[Observation]:
     """Judge whether clients without credentials may change the brokers' nodes in the tree at ``hosts``."""
-    local = all(is_local(each.rpartition(":")[0]) for each in hosts.partition("/")[0].split(","))
+    local = all(is_local(_PORT_OF_SERVER.sub("", each)) for each in hosts.partition("/")[0].split(","))
     if cluster.open_to_read:
         yield Observation(
             AREA,
@@ -115,10 +118,12 @@ def secret_files(settings: BrokerSettings, config: str | None) -> list[tuple[str
     found = [(tree.zookeeper_digest_file, "the credentials of the tree"), (tree.zookeeper_tls_key, "a key")]
     if config is not None and tree.zookeeper_digest_credentials is not None:
         found.append((config, "the credentials of the tree"))
-    for text in (settings.listen, *settings.kafka.endpoints, settings.http or "", settings.zookeeper_listen):
-        for word in text.split(":"):
+    listening = settings.listen, *settings.kafka.endpoints, settings.legacy.legacy_listen, settings.http
+    for text in (*listening, settings.zookeeper_listen):
+        # A colon within an argument is written as \\: there.
+        for word in (text or "").replace("\\:", "\0").split(":"):
             if word.startswith("privateKey="):
-                found.append((word.partition("=")[2], "the key of a certificate"))
+                found.append((word.partition("=")[2].replace("\0", ":"), "the key of a certificate"))
     return [(path, what) for path, what in dict.fromkeys(found) if path is not None]
 
 

@@ -63,7 +63,7 @@ def _answers(endpoint: TcpPort, where: str) -> Observation:
     host = endpoint.host if endpoint.host not in _ANY else "127.0.0.1"
     try:
         socket.create_connection((host, endpoint.port), _SECONDS).close()
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         return Observation(
             AREA,
             Level.PROBLEM,
@@ -80,6 +80,8 @@ def _is_free(endpoint: TcpPort, where: str) -> Observation:
         with socket.socket(family, socket.SOCK_STREAM) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((endpoint.host, endpoint.port))
+    except OverflowError as error:
+        return Observation(AREA, Level.PROBLEM, where, f"is no port: {error}", "choose one from 1 to 65535")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             text, remedy = "another program has the port", f"`ss -ltnp sport = :{endpoint.port}` names it"
@@ -107,7 +109,7 @@ def examine_advertised(settings: BrokerSettings) -> Iterator[Observation]:
     host, port = parse_address(settings.advertise)
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: a part of the name is empty or too long
         yield Observation(
             AREA, Level.PROBLEM, f"advertise {host}", f"cannot be resolved: {error}", "correct the name, or its entry"
         )

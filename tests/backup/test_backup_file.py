@@ -64,6 +64,14 @@ class BackupFileTests(SynchronousTestCase):
         with self.assertRaises(OSError):
             write_backup(f"{self.path}/no/folder", BACKUP, replace=True)
 
+    def test_only_a_file_is_replaced(self) -> None:
+        """A device or a pipe of that name stays what it is."""
+        path = str(self.folder / "pipe")
+        os.mkfifo(path)
+        with self.assertRaises(BadBackup):
+            write_backup(path, BACKUP, replace=True)
+        self.assertTrue(stat.S_ISFIFO(os.stat(path).st_mode))
+
     def test_every_cut_is_found(self) -> None:
         """After any number of bytes but all of them."""
         whole = Path(self.path).read_bytes()

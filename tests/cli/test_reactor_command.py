@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import sys
@@ -67,6 +68,12 @@ class ReportTests(SynchronousTestCase):
                 report(UnknownTopic(text))
             self.assertEqual(written.getvalue().count("logd topics list"), 1)
             self.assertEqual(written.getvalue().count("\n"), 1)
+
+    def test_an_error_of_the_system_is_one_line(self) -> None:
+        """Such as that of a disk which is full when a command writes its output."""
+        with redirect_stderr(StringIO()) as written:
+            report(OSError(errno.ENOSPC, "No space left on device"))
+        self.assertEqual(written.getvalue(), "logd: [Errno 28] No space left on device\n")
 
 
 class ReactorCommandTests(SynchronousTestCase):

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Mapping
+from io import BytesIO, TextIOWrapper
+from typing import ClassVar
+
 import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd import __version__
-from logd.cli.main import Commands, main
+from logd.cli.lazy_group import Lazy
+from logd.cli.main import Commands, main, print_any_name
 from logd.protocol.implementation import IMPLEMENTATION, REASON
 
 
@@ -22,6 +29,19 @@ def subcommands(group: click.Group) -> list[tuple[str, click.Command]]:
     context = click.Context(group)
     found = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
     return [(name, command) for name, command in found if command is not None]
+
+
+def failing(number: int) -> Commands:
+    """Return commands of which ``work`` fails with this number of the system."""
+
+    @click.command()
+    def work() -> None:
+        raise OSError(number, os.strerror(number))
+
+    class FailingCommands(Commands):
+        lazy: ClassVar[Mapping[str, Lazy]] = {"work": Lazy("", lambda: work)}
+
+    return FailingCommands("logd")
 
 
 class UsageTests(SynchronousTestCase):
@@ -75,6 +95,30 @@ class UsageTests(SynchronousTestCase):
             status, output = invoke(*arguments)
             self.assertEqual(status, 2, (arguments, output))
             self.assertIn(words, " ".join(output.split()), arguments)
+
+    def test_a_failure_before_the_work_is_one_line(self) -> None:
+        """An expected error is no traceback, whichever part of a command raises it."""
+        status, output = invoke("zookeeper", "--data", self.mktemp(), "--salvage")
+        self.assertEqual((status, output.count("\n")), (1, 1), output)
+        self.assertIn("has no coordination tree", output)
+
+    def test_output_that_cannot_be_written_is_a_failure(self) -> None:
+        """A full disk is told in one line; a reader that is gone wants none."""
+        for number, status, words in (
+            (errno.ENOSPC, 1, "logd: [Errno 28] No space left on device\n"),
+            (errno.EPIPE, 141, ""),
+        ):
+            result = CliRunner().invoke(failing(number), ["work"])
+            self.assertEqual((result.exit_code, result.output), (status, words))
+
+    def test_every_name_can_be_printed(self) -> None:
+        """Names of files may be no UTF-8, and the terminal's encoding may lack their letters."""
+        for encoding, text, written in (("utf-8", "a\udcff\xfc", b"a\\udcff\xc3\xbc"), ("ascii", "\xfc", b"\\xfc")):
+            stream = TextIOWrapper(BytesIO(), encoding)
+            print_any_name(stream)
+            stream.write(text)
+            stream.flush()
+            self.assertEqual(stream.buffer.getvalue(), written)
 
     def test_every_command_explains_itself(self) -> None:
         """The help has each of its options and subcommands."""

@@ -251,4 +251,16 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual(self.reports, ["cannot save the state: No space left on device; trying again"])
         self.state.error = None
         self.clock.pump([1.0] * 2)
-        self.assertEqual(self.state.positions, [8])
+        self.assertEqual((self.state.positions, self.collector.unsaved), ([8], False))
+
+    def test_an_end_without_a_saved_state_is_told(self) -> None:
+        """It is no success: the next run would send the same lines again."""
+        running = self.begin(once=True)
+        self.state.error = OSError(28, "No space left on device")
+        self.sender.answer()
+        self.clock.advance(0)
+        self.successResultOf(running)
+        self.assertFalse(self.collector.unsaved)
+        self.successResultOf(Deferred.fromCoroutine(self.collector.close(1.0)))
+        self.assertTrue(self.collector.unsaved)
+        self.assertIn("the state is not saved: the next run sends again", self.reports[-1])

@@ -47,6 +47,7 @@ class OpenTreeTests(SynchronousTestCase):
         """On this machine alone it is a note."""
         cluster = ClusterContents(open_to_change=True)
         self.assertEqual(worst(examine_open_tree(cluster, "127.0.0.1:2181,[::1]:2181")), Level.NOTE)
+        self.assertEqual(worst(examine_open_tree(cluster, "localhost,[::1]/logd")), Level.NOTE)
         self.assertEqual(worst(examine_open_tree(cluster, "10.0.0.1:2181/logd")), Level.PROBLEM)
         self.assertEqual(worst(examine_open_tree(ClusterContents(open_to_change=False), "10.0.0.1:2181")), Level.OK)
         self.assertEqual(worst(examine_open_tree(ClusterContents(open_to_read=True), "10.0.0.1:2181")), Level.PROBLEM)

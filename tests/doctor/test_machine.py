@@ -135,6 +135,12 @@ class PortsTests(SynchronousTestCase):
         self.assertEqual(worst(examine_ports([taken], running=False)), Level.OK)
         self.assertEqual(worst(examine_ports([taken], running=True)), Level.PROBLEM)
 
+    def test_a_port_that_is_none(self) -> None:
+        """Is a problem, whether the broker is to be started or runs."""
+        for running in (False, True):
+            found = examine_ports([TcpPort("listen", "127.0.0.1", 99999)], running)
+            self.assertEqual(worst(found), Level.PROBLEM, running)
+
     def test_an_address_that_is_another_machines(self) -> None:
         """Cannot be listened on."""
         self.assertEqual(worst(examine_ports([TcpPort("listen", "192.0.2.1", 6667)], running=False)), Level.PROBLEM)
@@ -144,7 +150,8 @@ class PortsTests(SynchronousTestCase):
         self.assertEqual(worst(examine_advertised(settings("listen=tcp:6667"))), Level.WARNING)
         self.assertEqual(worst(examine_advertised(settings())), Level.OK)
         self.assertEqual(worst(examine_advertised(settings("advertise=127.0.0.1:1"))), Level.OK)
-        self.assertEqual(worst(examine_advertised(settings("advertise=no.such.invalid:1"))), Level.PROBLEM)
+        for name in ("no.such.invalid", "a..b", "x" * 64):
+            self.assertEqual(worst(examine_advertised(settings(f"advertise={name}:1"))), Level.PROBLEM, name)
 
 
 class VersionsTests(SynchronousTestCase):
@@ -219,6 +226,16 @@ class ExposureTests(SynchronousTestCase):
         """Loopback of both kinds; an empty one is every address."""
         self.assertEqual([is_local(each) for each in ("127.0.0.9", "::1", "localhost")], [True] * 3)
         self.assertEqual([is_local(each) for each in ("", "0.0.0.0", "10.0.0.1", "zk1")], [False] * 4)
+
+    def test_the_keys_of_all_listeners(self) -> None:
+        """Their paths may have colons."""
+        found = settings(
+            "listen=ssl:1:privateKey=k\\:1.pem",
+            "legacy.listen=ssl:2:privateKey=legacy.pem",
+            "legacy.registry=/kafka07",
+            "http=ssl:3:privateKey=http.pem",
+        )
+        self.assertEqual([path for path, _ in secret_files(found, None)], ["k:1.pem", "legacy.pem", "http.pem"])
 
     def test_files_that_others_may_read(self) -> None:
         """Of secrets a problem, of the data directory a warning."""

@@ -9,6 +9,8 @@ import click
 
 from logd.cli.reactor_command import run
 from logd.client.admin.admin import Admin
+from logd.errors import UnknownTopic
+from logd.protocol.requests.metadata import TopicMetadata
 
 
 def with_admin(ctx: click.Context, broker: str, work: Callable[[Admin], Awaitable[None]]) -> None:
@@ -22,3 +24,11 @@ def with_admin(ctx: click.Context, broker: str, work: Callable[[Admin], Awaitabl
             await admin.close()
 
     ctx.exit(run(running))
+
+
+async def described_again(admin: Admin, topic: TopicMetadata) -> TopicMetadata:
+    """Describe a topic once more. Raises UnknownTopic if it is deleted, or another topic has its name now."""
+    found = await admin.describe(topic.topic)
+    if found.uuid != topic.uuid:
+        raise UnknownTopic(f"topic {topic.topic!r} was made again meanwhile: give the command again for the new one")
+    return found

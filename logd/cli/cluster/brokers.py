@@ -11,6 +11,7 @@ import click
 from logd.cli.cluster.admin_command import with_admin
 from logd.cli.options import broker_option, json_option, wait_option, zookeeper_option
 from logd.cli.terminal.byte_progress import CountProgress
+from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import with_tree
 from logd.client.admin.admin import Admin
@@ -105,7 +106,7 @@ def broker_table(found: Collection[BrokerInfo], drained: Container[int]) -> tupl
 
 
 def _complain(path: str, error: ValueError) -> None:
-    click.echo(f"{path} is left out: it is not the registration of a logd broker: {error}", err=True)
+    complain(f"{path} is left out: it is not the registration of a logd broker: {error}")
 
 
 @brokers.command(short_help="Let a broker lead nothing that another can.", epilog=_DRAIN_EPILOG)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logd.cli.cluster.admin_command import with_admin
+from logd.cli.cluster.admin_command import described_again, with_admin
 from logd.cli.cluster.leaderless import why_leaderless
 from logd.cli.cluster.unclean_elections import elect_uncleanly
 from logd.cli.options import TopicParameter, broker_option, json_option, wait_option
@@ -133,7 +133,7 @@ async def _elect_preferred(
     now = {each.partition: each for each in topic.partitions}
     while any(now[number].leader != now[number].replicas[0] for number in able) and reactor.seconds() < until:
         await sleep(reactor, LOOK_SECONDS)
-        now = {each.partition: each for each in (await admin.describe(topic.topic)).partitions}
+        now = {each.partition: each for each in (await described_again(admin, topic)).partitions}
     return [
         {
             "topic": topic.topic,

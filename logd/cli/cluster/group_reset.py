@@ -12,7 +12,7 @@ from logd.cli.messages.start_option import ALLOWED, StartParameter
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
 from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree, is_person_there
-from logd.cli.terminal.tables import show
+from logd.cli.terminal.tables import show, show_before_asking
 from logd.cli.tree_session import tree_at
 from logd.client.admin.admin import Admin
 from logd.client.admin.group_preparation import prepare_group
@@ -35,6 +35,7 @@ Examples:
   logd groups reset billing --topic clicks --to 2011-11-11T06:00:00Z
   logd groups reset billing --topic clicks --partition 3 --to 1048576
 """
+_COLUMNS = ("topic", "partition", "old", "new")
 
 
 @click.command(short_help="Move the positions of a group.", epilog=_EPILOG)
@@ -102,10 +103,7 @@ async def _reset(
         positions = dict(zip(places, found, strict=True))
         asks = not (yes or dry_run)
         if asks:
-            if is_person_there():
-                _show(entry, positions)
-            live = ", although its consumers are live" if entry.live else ""
-            agree(f"Move group {group} to these positions{live}?")
+            agree_to_move(entry, positions, as_json)
         if not dry_run:
             await move_positions(tree, group, entry.offsets, positions)
         if as_json:
@@ -115,7 +113,7 @@ async def _reset(
             ]
             click.echo(json.dumps({"group": group, "live": entry.live, "moved": not dry_run, "partitions": rows}))
         elif not asks:
-            _show(entry, positions)
+            show(_COLUMNS, _rows(entry, positions))
 
 
 async def _entry(tree: ICoordination, group: str) -> GroupEntry:
@@ -139,8 +137,13 @@ def _old(entry: GroupEntry, where: TopicPartition) -> int | None:
     return None if offset is None else offset.position
 
 
-def _show(entry: GroupEntry, positions: Mapping[TopicPartition, int]) -> None:
-    show(
-        ["topic", "partition", "old", "new"],
-        [(*where, _old(entry, where), position) for where, position in positions.items()],
-    )
+def agree_to_move(entry: GroupEntry, positions: Mapping[TopicPartition, int], as_json: bool) -> None:
+    """Show the positions to a person, and ask. Raises LogdError without a terminal, and when the answer is no."""
+    if is_person_there():
+        show_before_asking(_COLUMNS, _rows(entry, positions), as_json)
+    live = ", although its consumers are live" if entry.live else ""
+    agree(f"Move group {entry.name} to these positions{live}?")
+
+
+def _rows(entry: GroupEntry, positions: Mapping[TopicPartition, int]) -> list[tuple[object, ...]]:
+    return [(*where, _old(entry, where), position) for where, position in positions.items()]

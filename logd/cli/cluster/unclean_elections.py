@@ -9,8 +9,9 @@ from typing import Any
 import click
 from attrs import frozen
 
+from logd.cli.cluster.admin_command import described_again
 from logd.cli.terminal.prompts import agree
-from logd.cli.terminal.tables import show
+from logd.cli.terminal.tables import show_before_asking
 from logd.client.admin.admin import Admin
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
@@ -156,9 +157,11 @@ async def _elect(
     timeout: float,
     as_json: bool,
 ) -> None:
-    if not as_json:
+    if not (as_json and yes):
         rows = [(each.partition, each.leader, each.end, each.text, _listed(each.complete)) for each in found]
-        show(["partition", "would lead", "its log ends at", "would be lost", "without loss"], rows)
+        show_before_asking(
+            ["partition", "would lead", "its log ends at", "would be lost", "without loss"], rows, as_json
+        )
     able = [each for each in found if each.leader != NO_LEADER]
     if not able:
         raise LogdError(
@@ -175,7 +178,7 @@ async def _elect(
     await admin.elect(topic.topic, wanted, unclean=True, uuid=topic.uuid)
     until = reactor.seconds() + timeout
     while True:
-        now = {each.partition: each for each in (await admin.describe(topic.topic)).partitions}
+        now = {each.partition: each for each in (await described_again(admin, topic)).partitions}
         left = [number for number in wanted if now[number].leader == NO_LEADER]
         if not left:
             break

@@ -49,7 +49,10 @@ def dump(segment: str, start: int | None, most: int | None, expand: bool, shown:
     """
     with exit_on_error():
         (place,) = read_contents(LocalFiles(), segment).segments
-        records = islice(read_records(LocalFiles(), place, start or place.start, expand, shown), most)
+        records = islice(
+            read_records(LocalFiles(), place, start or place.start, expand, shown),
+            None if most is None else min(most, sys.maxsize),
+        )
         if as_json:
             for record in records:
                 click.echo(record.to_json())

@@ -6,6 +6,7 @@ of one character for each byte.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,14 @@ import click
 from logd.avro.framing import AvroError
 from logd.cli.messages.lines import LineBatch
 from logd.cli.terminal.exits import complain
-from logd.cli.terminal.rendering import Render, line_of, renderer
+from logd.cli.terminal.rendering import Render, escape_controls, line_of, renderer
 from logd.client.dead_letters.writer import DeadLetters
 from logd.plurals import counted
 from logd.protocol.message import Message
 from logd.protocol.optional_packages import needing
 
 if TYPE_CHECKING:
+    from logd.avro.deserializer import AvroValue
     from logd.client.consumer.consumer import Consumer
 
 #: The port of ``twistd logd-registry``.
@@ -38,6 +40,20 @@ registry_option = click.option(
     metavar="URL",
     help="The schema registry for Avro: a broker's --http, `twistd logd-registry`, or Confluent's.",
 )
+
+
+class SchemaFile(click.ParamType[str]):
+    """The text in a file with a schema."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a file that cannot be read, or has no text."""
+        try:
+            with click.open_file(value, encoding="utf-8") as file:
+                return str(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            self.fail(f"the schema in {value!r} cannot be read: {error}", param, ctx)
 
 
 class AvroLineReader:
@@ -82,7 +98,7 @@ class AvroLineReader:
 class AvroLineWriter:
     """Makes lines of JSON of messages of Avro: those of ``--format json``, with ``value`` decoded, and ``schema``."""
 
-    def __init__(self, reactor: Any, registry: str, on_corrupt: str) -> None:
+    def __init__(self, reactor: Any, registry: str, on_corrupt: str, descriptor: int = 1) -> None:
         """``on_corrupt`` is a consumer's; with "dead-letter" call ``store_in`` first. Raises MissingPackage."""
         from logd.avro.deserializer import AvroDeserializer
         from logd.avro.registry_client import SchemaRegistryClient
@@ -94,24 +110,47 @@ class AvroLineWriter:
         self._make = AvroDeserializer
         before = "fail" if on_corrupt == "dead-letter" else on_corrupt
         self._deserializer = AvroDeserializer(self._registry, on_corrupt=before)
+        self._skip = on_corrupt != "fail"
+        self._dead_letters: DeadLetters | None = None
+        #: Messages that were decoded, and left out as JSON cannot show them.
+        self._unwritten = 0
+        self._at_terminal = os.isatty(descriptor)
 
     def store_in(self, dead_letters: DeadLetters) -> None:
         """Store messages that cannot be read as dead letters."""
+        self._dead_letters = dead_letters
         self._deserializer = self._make(self._registry, on_corrupt="dead-letter", dead_letters=dead_letters)
 
     @property
     def skipped(self) -> int:
         """The number of messages that were left out."""
-        return self._deserializer.skipped
+        return self._deserializer.skipped + self._unwritten
 
     async def lines(self, messages: Sequence[Message]) -> bytes:
         """Return a line for each message. Raises AvroError, RegistryUnavailable."""
         lines = []
         for each in await self._deserializer.deserialize(messages):
-            text = StringIO()
-            self._write(text, each.schema, [each.value])
-            lines.append(line_of(each.message, f'"schema": {each.schema_id}, "value": {text.getvalue().strip()}'))
-        return "".join(lines).encode()
+            try:
+                lines.append(line_of(each.message, f'"schema": {each.schema_id}, "value": {self._json(each)}'))
+            except AvroError as error:
+                if not self._skip:
+                    raise
+                if self._dead_letters is not None:
+                    await self._dead_letters.add(each.message, error)
+                self._unwritten += 1
+        data = "".join(lines).encode()
+        return escape_controls(data) if self._at_terminal else data
+
+    def _json(self, decoded: AvroValue) -> str:
+        text, message = StringIO(), decoded.message
+        try:
+            self._write(text, decoded.schema, [decoded.value])
+        except Exception as error:  # fastavro passes on any error, such as that of values nested too deeply
+            raise AvroError(
+                f"message {message.id} of topic {message.topic!r}, partition {message.partition}, cannot be shown as "
+                f"JSON: {error!r}"
+            ) from error
+        return text.getvalue().strip()
 
     async def close(self) -> None:
         """Close the connections to the registry."""

@@ -27,7 +27,7 @@ from logd.collect.collector import Collector, MessageShape
 from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
 from logd.collect.follower import Follower, FollowSettings
-from logd.collect.state_file import StateFile, default_path
+from logd.collect.state_file import StateFile, default_path, own_files
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.disk.local_files import LocalFiles
 from logd.plurals import counted
@@ -159,7 +159,7 @@ def collect(ctx: click.Context, /, **options: Any) -> None:
     outcome = CollectOutcome()
     status = run(lambda reactor: _collect(reactor, outcome, **options))
     if status == SIGNALLED + signal.SIGTERM:
-        status = FAILED if outcome.losses else OK
+        status = FAILED if outcome.losses or outcome.unsaved else OK
     ctx.exit(status)
 
 
@@ -172,7 +172,7 @@ async def _collect(
     thread = BackgroundThread(reactor)
     state = StateFile(LocalFiles(), path, topic)
     restored = await thread.run(state.open)
-    excluded = _excluder(options["exclude"], path)
+    excluded = excluder(options["exclude"], path)
     settings = FollowSettings(
         patterns=patterns,
         rules=Rules(options["max_line"], options["long_lines"]),
@@ -217,10 +217,10 @@ async def _collect(
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
-    outcome.losses = follower.tracker.losses
+    outcome.losses, outcome.unsaved = follower.tracker.losses, collector.unsaved
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
-        _complete(follower)
+        _complete(follower, collector.unsaved)
 
 
 @define
@@ -228,16 +228,27 @@ class CollectOutcome:
     """The result of a run that decides the exit status after SIGTERM."""
 
     losses: int = 0
+    #: True if the state could not be saved at the end.
+    unsaved: bool = False
 
 
 class NotAllCollected(LogdError):
     """Something was not collected; notices have said what."""
 
 
-def _complete(follower: Follower) -> None:
-    """Raise NotAllCollected unless every line of every FILE was read."""
+def _complete(follower: Follower, unsaved: bool) -> None:
+    """Raise NotAllCollected unless every line of every FILE was read, and that was saved.
+
+    An unfinished last line waits for its end, in a later run, and is told.
+    """
     tracker = follower.tracker
-    failures = []
+    for source in tracker.sources.values():
+        if source.unread and not source.trouble:
+            complain(
+                f"{source.path} ends without a newline: its last line, {counted(source.unread, 'byte')}, is left for "
+                "the next run (--flush-partial 0 sends it)"
+            )
+    failures = ["the state could not be saved"] if unsaved else []
     if tracker.losses:
         failures.append(
             f"lines are lost ({counted(tracker.losses, 'notice')}, at least {counted(tracker.lost, 'byte')})"
@@ -250,12 +261,13 @@ def _complete(follower: Follower) -> None:
         raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see the notices above")
 
 
-def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
+def excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
     """Return a predicate of the paths to skip: those of the patterns, and the state file, which reading would grow."""
+    own = own_files(state)
 
     def excluded(path: str) -> bool:
         name = os.path.basename(path)
-        return path.startswith(state) or any(fnmatch(name, each) or fnmatch(path, each) for each in patterns)
+        return path in own or any(fnmatch(name, each) or fnmatch(path, each) for each in patterns)
 
     return excluded
 

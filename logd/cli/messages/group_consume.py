@@ -28,7 +28,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.deferreds.sleeping import sleep
-from logd.errors import LogdError, PartitionLost, UnknownTopic
+from logd.errors import PartitionLost, UnknownTopic
 from logd.plurals import counted
 from logd.topic import TopicPartition
 
@@ -97,7 +97,8 @@ class Member:
         self._output = Output(BackgroundThread(reactor))
         #: The write under way; fires, and never fails, once its messages are written and count as handled.
         self._writing: Deferred[None] = succeed(None)
-        self._failure: BaseException | None = None
+        #: The first failure of a write, or of the check of the ends.
+        self.failure: BaseException | None = None
         self._losses = LossReporter()
         self._ended = False
 
@@ -129,7 +130,7 @@ class Member:
             store_undecoded(self._render, consumer, settings["dead_letters"])
             (stream,) = consumer.create_message_streams(topic, 1)
             assert isinstance(stream, GroupStream)
-            reading = Deferred.fromCoroutine(self._read(stream, most))
+            reading = Deferred.fromCoroutine(self.read(stream, most))
             if ends is not None:
                 offsets = OffsetRegistry(tree, group)
                 looking = Deferred.fromCoroutine(self._until_handled(consumer, offsets, topic, ends))
@@ -139,8 +140,8 @@ class Member:
             except CancelledError:
                 if not self._ended:
                     raise
-            if self._failure is not None:
-                raise self._failure
+            if self.failure is not None:
+                raise self.failure
             if stream.skipped:
                 complain(f"skipped {counted(stream.skipped, 'damaged range')}, {counted(stream.skipped_bytes, 'byte')}")
             complain_of_rest(self._losses)
@@ -155,17 +156,18 @@ class Member:
         if not self._ended:
             self._ended = True
             if isinstance(result, Failure):
-                self._failure = result.value
+                self.failure = result.value
             reading.cancel()
 
-    async def _read(self, stream: GroupStream, most: int | None) -> None:
+    async def read(self, stream: GroupStream, most: int | None) -> None:
+        """Write ``most`` messages, all that come by default. Ends at the first ``failure``, which is not raised."""
         left = most
         async for batch in stream.batches():
             complain_of(self._losses, batch)
             messages = batch.messages[:left]
             self._begin_to_write(stream, batch, len(messages))
             await self._written()
-            if self._failure is not None:
+            if self.failure is not None:
                 return
             if left is not None:
                 left -= len(messages)
@@ -179,8 +181,8 @@ class Member:
             messages = batch.messages[:count]
             try:
                 await self._output.write(await rendered(self._render, messages))
-            except (OSError, LogdError) as error:
-                self._failure = error
+            except Exception as error:  # an unexpected one too: the messages behind these must not be committed
+                self.failure = error
             else:
                 if count == len(batch.messages):  # also an empty batch, which reports losses and moves the position
                     stream.handled(batch)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, TextIO
+from typing import Any
 
 import click
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
-from logd.cli.messages.avro_lines import AvroLineReader, registry_option
+from logd.cli.messages.avro_lines import AvroLineReader, SchemaFile, registry_option
 from logd.cli.messages.lines import LineBatch, read_lines, total_bytes
 from logd.cli.messages.timestamps import Stamp, may_stamp, timestamps_option
 from logd.cli.options import audit_options, broker_option, json_option, topic_argument
@@ -163,8 +164,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
 @click.option(
     "--avro",
     "schema",
-    type=click.File("r", encoding="utf-8"),
-    metavar="FILE",
+    type=SchemaFile(),
     help="The lines are JSON: send them as Avro with the schema in FILE, registered under TOPIC-value.",
 )
 @registry_option
@@ -197,14 +197,14 @@ async def _produce(
     audit: bool,
     server: str,
     audit_window: float,
-    schema: TextIO | None,
+    schema: str | None,
     registry: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
     paths = files or ("-",)
-    separator = key_separator.replace("\\t", "\t").encode() if key_separator else None
-    avro = None if schema is None else AvroLineReader(reactor, registry, topic, schema.read())
+    separator = os.fsencode(key_separator.replace("\\t", "\t")) if key_separator else None
+    avro = None if schema is None else AvroLineReader(reactor, registry, topic, schema)
     described = await _reach(reactor, broker, topic)
     stamp = Stamp(time.time if timestamps and may_stamp(described) else None, message_bytes)
     producer = Producer(

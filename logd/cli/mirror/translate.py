@@ -12,8 +12,8 @@ from logd.cli.mirror.options import cluster_options
 from logd.cli.options import TopicParameter, group_argument, json_option
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
-from logd.cli.terminal.prompts import agree
-from logd.cli.terminal.tables import show
+from logd.cli.terminal.prompts import agree, is_person_there
+from logd.cli.terminal.tables import show, show_before_asking
 from logd.client.admin.group_preparation import prepare_group
 from logd.coord.groups.group_changes import GroupLive, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
@@ -28,6 +28,7 @@ Examples:
   logd mirror translate billing --from live:2181 --to offline:2181 --topic web --json
   logd mirror translate billing --from live:2181 --to offline:2181 --apply
 """
+_COLUMNS = ("topic", "partition", "position", "from start")
 
 
 @click.command(short_help="Translate a group's positions to the target.", epilog=_EPILOG)
@@ -70,7 +71,7 @@ async def _translate(
             if apply:
                 if target_access.tree is None:
                     raise ConfigurationError("--apply needs --to to name the target's coordination tree, not a broker")
-                await _apply(reactor, target_access.tree, group, found, yes)
+                await _apply(reactor, target_access.tree, group, found, yes, as_json)
         finally:
             await admin.close()
             await target_access.close()
@@ -78,16 +79,15 @@ async def _translate(
         await source_access.close()
     if as_json:
         click.echo(json.dumps({"group": group, "applied": apply, "partitions": [_as_json(each) for each in found]}))
-    else:
-        show(
-            ["topic", "partition", "position", "from start"],
-            [(*each.where, each.position, "yes" if each.from_start else "") for each in found],
-        )
+    elif yes or not apply:
+        show(_COLUMNS, _rows(found))
     if not found:
         complain(f"no mirror has stored pairs of positions of what group {group!r} reads")
 
 
-async def _apply(reactor: Any, tree: ICoordination, group: str, found: list[TranslatedPosition], yes: bool) -> None:
+async def _apply(
+    reactor: Any, tree: ICoordination, group: str, found: list[TranslatedPosition], yes: bool, as_json: bool
+) -> None:
     await prepare_group(reactor, tree, group, **user_of("target", os.environ))
     try:
         entry = await read_group(tree, group)
@@ -96,8 +96,14 @@ async def _apply(reactor: Any, tree: ICoordination, group: str, found: list[Tran
     if entry.live:
         raise GroupLive(f"group {group!r} is live on the target: stop its consumers first")
     if not yes:
+        if is_person_there():
+            show_before_asking(_COLUMNS, _rows(found), as_json)
         agree(f"Move group {group} on the target to these positions?")
     await move_positions(tree, group, entry.offsets, {each.where: each.position for each in found})
+
+
+def _rows(found: list[TranslatedPosition]) -> list[tuple[object, ...]]:
+    return [(*each.where, each.position, "yes" if each.from_start else "") for each in found]
 
 
 def _as_json(each: TranslatedPosition) -> dict[str, Any]:

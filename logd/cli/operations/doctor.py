@@ -13,10 +13,10 @@ from attrs import evolve
 
 from logd.cli.options import HostsParameter, json_option
 from logd.cli.reactor_command import run
-from logd.cli.terminal.rendering import escape_controls
+from logd.cli.terminal.exits import SIGNALLED
 from logd.cli.terminal.tables import show
-from logd.cli.tree_session import tree_at
-from logd.config import BrokerSettings
+from logd.cli.tree_session import tree_at, tree_settings
+from logd.config import BrokerSettings, ZooKeeperSecurity
 from logd.coord.errors import CoordinationError
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
@@ -138,26 +138,29 @@ def _own_tree(settings: BrokerSettings) -> str | None:
 
 
 def _cluster_findings(settings: BrokerSettings | None, hosts: str, own: bool) -> list[Observation]:
-    """Ask the tree."""
+    """Ask the tree, with the TLS and the credentials of the settings, of which those of the environment are a part."""
+    security = None if settings is None else settings.zookeeper_security
     found: list[ClusterContents] = []
 
     async def work(reactor: Any) -> None:
         try:
-            async with tree_at(reactor, hosts, _SECONDS) as tree:
+            async with tree_at(reactor, hosts, _SECONDS, security) as tree:
                 cluster = await read_cluster(tree)
-            found.append(await _as_stranger(reactor, hosts, cluster))
+            found.append(await _as_stranger(reactor, hosts, security, cluster))
         except (CoordinationError, LogdError) as error:
             trouble.append(str(error))
 
     trouble: list[str] = []
-    run(work)
+    status = run(work)
+    if status > SIGNALLED:
+        raise click.exceptions.Exit(status)
     if not found:
         return [
             Observation(
                 "losses",
                 Level.PROBLEM,
                 f"coordination tree {hosts}",
-                f"does not answer: {'; '.join(trouble) or 'interrupted'}",
+                f"does not answer: {'; '.join(trouble) or 'see above'}",
                 "start it, or correct zookeeper.hosts; topics are served meanwhile, and not created or shared out anew",
             )
         ]
@@ -182,12 +185,11 @@ def _kept_findings(settings: BrokerSettings | None, cluster: ClusterContents) ->
     yield from examine_kept_topics(cluster, sizes, room)
 
 
-async def _as_stranger(reactor: Any, hosts: str, cluster: ClusterContents) -> ClusterContents:
+async def _as_stranger(
+    reactor: Any, hosts: str, security: ZooKeeperSecurity | None, cluster: ClusterContents
+) -> ClusterContents:
     """Return the cluster with what a client without credentials may do; it is unknown where such a one gets nowhere."""
-    stranger = ZooKeeperCoordination(
-        reactor,
-        CoordinationSettings(hosts=hosts, connect_timeout=_SECONDS, operation_timeout=_SECONDS),
-    )
+    stranger = ZooKeeperCoordination(reactor, stranger_settings(tree_settings(hosts, _SECONDS, security)))
     try:
         await stranger.connect()
         return evolve(cluster, open_to_change=await may_change(stranger), open_to_read=await may_read(stranger))
@@ -195,6 +197,12 @@ async def _as_stranger(reactor: Any, hosts: str, cluster: ClusterContents) -> Cl
         return cluster
     finally:
         await stranger.close()
+
+
+def stranger_settings(own: CoordinationSettings) -> CoordinationSettings:
+    """Return the settings of a client that has the same way to the tree, and nothing to prove who it is."""
+    tls = None if own.tls is None else evolve(own.tls, certificate=None, key=None)
+    return evolve(own, tls=tls, digests=())
 
 
 def _broker_id(settings: BrokerSettings) -> int | None:
@@ -211,13 +219,7 @@ def _print(findings: list[Observation], everything: bool, as_json: bool) -> None
         click.echo(json.dumps([finding.to_json() for finding in findings]))
         return
     shown = [finding for finding in findings if everything or finding.level > Level.OK]
-    rows = [
-        tuple(
-            escape_controls(cell.encode("utf-8", "backslashreplace")).decode()
-            for cell in (each.level.name.lower(), each.area, each.subject, each.text, each.remedy)
-        )
-        for each in shown
-    ]
+    rows = [(each.level.name.lower(), each.area, each.subject, each.text, each.remedy) for each in shown]
     if rows:
         show(["level", "area", "subject", "finding", "remedy"], rows)
     fine = sum(finding.level == Level.OK for finding in findings)

@@ -72,6 +72,8 @@ def report(error: BaseException) -> None:
     elif isinstance(error, LogdError):
         remedy = _remedy(error)
         complain(f"{str(error).rstrip('.') if remedy else error}{remedy}")
+    elif isinstance(error, OSError):
+        complain(str(error))
     else:
         print_exception(error, file=sys.stderr)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 
 from logd.cli.terminal.blocking_calls import BackgroundThread
 
@@ -17,10 +18,14 @@ class Output:
     async def write(self, data: bytes) -> None:
         """Return once the last byte is written."""
         if data:
-            await self._thread.run(_write_all, self._descriptor, data)
+            await self._thread.run(write_all, self._descriptor, data)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all data, waiting as long as the reader does. Raises OSError."""
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # another program that has the same terminal or pipe has set it so
+            select.select((), (descriptor,), ())

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 
 import click
+
+from logd.cli.terminal.rendering import escape_controls
 
 #: Text up to this length is never folded, however narrow the terminal: an address, HOST:PORT in IPv4.
 _WHOLE = 21
@@ -20,13 +23,19 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows. On a terminal, numbers are right-aligned and never folded, and empty columns are left out."""
     if not sys.stdout.isatty():
         for row in rows:
-            click.echo("\t".join("" if cell is None else str(cell) for cell in row))
+            click.echo("\t".join("" if cell is None else _for_scripts(str(cell)) for cell in row))
         return
     shown = [index for index in range(len(columns)) if not rows or any(row[index] not in (None, "") for row in rows)]
     headings = [columns[index] for index in shown]
     table = [[_text(row[index]) for index in shown] for row in rows]
     numbers = [bool(rows) and all(isinstance(row[index], _NUMBER) for row in rows) for index in shown]
     _print(headings, table, numbers)
+
+
+def show_before_asking(columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool) -> None:
+    """Print rows that a question is about; on stderr if standard output is for JSON alone."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        show(columns, rows)
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
@@ -44,7 +53,19 @@ def show_fields(fields: Mapping[str, object]) -> None:
 
 
 def _text(cell: object) -> str:
-    return "" if cell is None else f"{cell:,}" if isinstance(cell, int | float) else str(cell)
+    if cell is None:
+        return ""
+    # Names of groups' members and of servers are others' words: a terminal must not obey them.
+    return f"{cell:,}" if isinstance(cell, int | float) else _escaped(str(cell))
+
+
+def _for_scripts(text: str) -> str:
+    """Return text that begins no further column and no further line."""
+    return text if text.isprintable() else _escaped(text).replace("\t", "\\t").replace("\n", "\\n")
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else escape_controls(text.encode("utf-8", "backslashreplace")).decode()
 
 
 def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> None:

@@ -146,6 +146,7 @@ class DumpTests(ToolsTestCase):
         self.assertEqual(rows[1][8], "checksum mismatch")
         self.assertEqual(len(self.logd("dump", self.segments[1], "--from", 61).splitlines()), 2)
         self.assertEqual(len(self.logd("dump", self.segments[1], "--max", 1).splitlines()), 1)
+        self.assertEqual(len(self.logd("dump", self.segments[1], "--max", 1 << 64).splitlines()), 3)
         self.assertIn("eleve...", self.logd("dump", self.segments[1], "--payload-bytes", 5))
 
     def test_dump_prints_an_object_in_each_line(self) -> None:

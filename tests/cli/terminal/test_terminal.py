@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 from collections.abc import Sequence
+from threading import Thread
 from unittest import mock
 
 from click import unstyle
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli.terminal.exits import complain
+from logd.cli.terminal.output import write_all
 from logd.cli.terminal.progress import ProgressLine
 from logd.cli.terminal.rendering import renderer
-from logd.cli.terminal.tables import show
+from logd.cli.terminal.tables import show, show_before_asking
 from logd.protocol.message import Message
 from tests.cli.terminal.doubles import Terminal
 
@@ -53,6 +56,27 @@ class ConsumedMessagesTests(SynchronousTestCase):
         self.patch(sys, "stderr", stream := io.StringIO())
         complain("topic '\x1b[31m' is not there")
         self.assertEqual(stream.getvalue(), "logd: topic '\\x1b[31m' is not there\n")
+
+
+class OutputTests(SynchronousTestCase):
+    """``write_all``."""
+
+    def test_a_pipe_that_another_program_has_made_non_blocking(self) -> None:
+        """A slow reader gets everything all the same."""
+        reads, writes = os.pipe()
+        self.addCleanup(os.close, reads)
+        self.addCleanup(os.close, writes)
+        os.set_blocking(writes, False)
+        data = bytes(range(256)) * 4096
+        thread = Thread(target=write_all, args=(writes, data), daemon=True)
+        thread.start()
+        found = b""
+        while len(found) < len(data):
+            readable, _, _ = select.select((reads,), (), (), 60)
+            self.assertTrue(readable, "the writer has given up")
+            found += os.read(reads, 1 << 16)
+        thread.join()
+        self.assertEqual(found, data)
 
 
 class TablesTests(SynchronousTestCase):
@@ -95,6 +119,14 @@ class TablesTests(SynchronousTestCase):
         for text in ("[error] at [/x]", "[bold]x", ":smile:"):
             self.assertIn(text, self.shown(Terminal(), [(text, 1)]))
 
+    def test_control_characters_in_cells_are_written_out(self) -> None:
+        """The names that clients give themselves command no terminal, and make no line or column for a script."""
+        rows: list[tuple[object, ...]] = [("a\x1b]0;owned\x07\x9b2J", "one\ttwo\nthree")]
+        shown = self.shown(Terminal(), rows)
+        self.assertIn("a\\x1b]0;owned\\x07\\xc2\\x9b2J", shown)
+        self.assertEqual([each for each in shown if not each.isprintable() and each != "\n"], [])
+        self.assertEqual(self.shown(io.StringIO(), rows), "a\\x1b]0;owned\\x07\\xc2\\x9b2J\tone\\ttwo\\nthree\n")
+
     def test_numbers_and_addresses_are_never_folded(self) -> None:
         """However few columns there are, the long text is folded instead and stays complete."""
         numbers = (1_234_567_890,) * 8
@@ -111,6 +143,14 @@ class TablesTests(SynchronousTestCase):
         lines = [line.split() for line in self.shown(Terminal(), rows, columns).splitlines()]
         self.assertEqual(lines, [["topic", "seconds"], ["t", "1.5"], ["u"]])
         self.assertEqual(self.shown(io.StringIO(), rows, columns), "t\t\t\t1.5\nu\t\t\t\n")
+
+    def test_a_question_about_rows_leaves_the_output_to_json(self) -> None:
+        """What a person is to agree to is shown on stderr then."""
+        for as_json, out, err in ((True, "", "t\t1\n"), (False, "t\t1\n", "")):
+            self.patch(sys, "stdout", stdout := io.StringIO())
+            self.patch(sys, "stderr", stderr := io.StringIO())
+            show_before_asking(("topic", "bytes"), [("t", 1)], as_json)
+            self.assertEqual((stdout.getvalue(), stderr.getvalue()), (out, err))
 
     def test_a_table_without_rows_has_no_lines(self) -> None:
         """A person sees the heading alone."""
