@@ -145,7 +145,7 @@ class TablesTests(SynchronousTestCase):
         self.assertEqual(self.shown(io.StringIO(), rows, columns), "t\t\t\t1.5\nu\t\t\t\n")
 
     def test_a_question_about_rows_leaves_the_output_to_json(self) -> None:
-        """What a person is to agree to is shown on stderr then."""
+        """The rows that a person is to agree to are on stderr then."""
         for as_json, out, err in ((True, "", "t\t1\n"), (False, "t\t1\n", "")):
             self.patch(sys, "stdout", stdout := io.StringIO())
             self.patch(sys, "stderr", stderr := io.StringIO())
