@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.kafka_clients.drivers.digest import Digest, record
-from tests.kafka_clients.having import CLIENTS, KAFKA_VERSION, CannotBeHad, Had, fetch_jars, java_program
+from tests.kafka_clients.having import CLIENTS, KAFKA_VERSION, TOOLS, CannotBeHad, Had, fetch_jars, java_program
 from tests.kafka_clients.java_commands import check_replicated
 
 #: Seconds for anything: a client of Java's sends again for two minutes.
@@ -236,7 +236,7 @@ def try_failover(folder: Path, count: int, only: list[str] | None) -> Iterator[t
                 yield client.name, had.version, consuming, check(check_consumer, "read")
         if not only or "java" in only:
             try:
-                libraries = fetch_jars(folder / "java", "kafka-tools")
+                libraries = fetch_jars(folder / "java", *TOOLS)
                 result = outcome(lambda: check_java(brokers, libraries, count))
             except CannotBeHad as reason:
                 result = f"cannot be had: {reason}"

@@ -22,10 +22,13 @@ KAFKA_VERSION = "4.1.0"
 #: A Java that starts soon, as most of what it is asked for here is short.
 JAVA = ("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>logd.tests</groupId><artifactId>clients</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+<groupId>logd.tests</groupId><artifactId>clients</artifactId><version>1</version><dependencies>{}
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>"""
+_DEPENDENCY = """
+<dependency><groupId>org.apache.kafka</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"""
+#: The artifacts of Apache Kafka's tools: ``kafka-configs`` is still in that of the broker.
+TOOLS = ("kafka-tools", "kafka_2.13")
 
 
 class CannotBeHad(Exception):
@@ -144,17 +147,18 @@ def _kafkajs(folder: Path) -> Had:
     return Had(package["version"], ["node", str(folder / "main.js")])
 
 
-def fetch_jars(folder: Path, artifact: str) -> Path:
-    """Fetch an artifact of Apache Kafka, and what it needs, into a folder; return that of the jars."""
+def fetch_jars(folder: Path, *artifacts: str) -> Path:
+    """Fetch artifacts of Apache Kafka, and what they need, into a folder; return that of the jars."""
     libraries = folder / "libs"
-    if not libraries.is_dir() or not any(libraries.iterdir()):
+    if not all((libraries / f"{artifact}-{KAFKA_VERSION}.jar").exists() for artifact in artifacts):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_POM.format(artifact, KAFKA_VERSION))
+        wanted = "".join(_DEPENDENCY.format(artifact, KAFKA_VERSION) for artifact in artifacts)
+        (folder / "pom.xml").write_text(_POM.format(wanted))
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
         try:
             subprocess.run(command, cwd=folder, capture_output=True, timeout=900, check=True)
         except (OSError, subprocess.SubprocessError) as error:
-            raise CannotBeHad(f"mvn cannot fetch {artifact} {KAFKA_VERSION}: {error}") from error
+            raise CannotBeHad(f"mvn cannot fetch {' and '.join(artifacts)} {KAFKA_VERSION}: {error}") from error
     return libraries
 
 
@@ -177,7 +181,7 @@ def java_program(folder: Path, name: str, first: str = "") -> Had:
 
     ``first``: a jar that goes before them.
     """
-    libraries = fetch_jars(folder, "kafka-tools")
+    libraries = fetch_jars(folder, *TOOLS)
     sources = sorted(map(str, (HERE / "drivers" / "java").glob("*.java")))
     _run("javac", "-nowarn", "-cp", f"{libraries}/*", "-d", "classes", *sources, folder=folder)
     path = [*([first] if first else []), str(folder / "classes"), f"{libraries}/*"]

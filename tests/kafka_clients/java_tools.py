@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.kafka_clients.having import CannotBeHad, fetch_jars
+from tests.kafka_clients.having import TOOLS, CannotBeHad, fetch_jars
 from tests.kafka_clients.outcomes import Work, outcomes
 
 _TOOLS = "org.apache.kafka.tools."
@@ -15,7 +15,7 @@ _TOOLS = "org.apache.kafka.tools."
 
 def have(folder: Path) -> Callable[..., str]:
     """Fetch the tools into a folder; return what runs one of them, by class and arguments, and returns its output."""
-    libraries = fetch_jars(folder, "kafka-tools")
+    libraries = fetch_jars(folder, *TOOLS)
 
     def run(tool: str, *arguments: object) -> str:
         command = ["java", "-Xmx256m", "-cp", f"{libraries}/*", _TOOLS + tool, *map(str, arguments)]
