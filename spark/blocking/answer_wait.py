@@ -30,12 +30,14 @@ class AnswerWait:
 
     def seconds(self) -> float:
         """Return the seconds to wait for the socket until this is called again. Raises TimeoutError with the reason."""
-        waited = self.clock() - self._began
-        if waited < self.timeout and self.clock() >= self._check:
+        now = self.clock()
+        if now < self._began + self.timeout and now >= self._check:
             if self.has_moved():
+                waited = now - self._began
                 raise TimeoutError(f"no answer to {self.what} for {waited:.1f} seconds, and another broker leads now")
-            waited = self.clock() - self._began
-            self._check = self.clock() + until_next_check(waited)
-        if waited >= self.timeout:
+            now = self.clock()
+            self._check = now + until_next_check(now - self._began)
+        left = self._began + self.timeout - now
+        if left <= 0:
             raise TimeoutError(f"no answer to {self.what} within {self.timeout:g} seconds")
-        return min(self.timeout - waited, self._check - self.clock())
+        return min(left, self._check - now)

@@ -152,7 +152,7 @@ class BlockingCluster:
         def once() -> MetadataResponse:
             response = self.metadata(topics)
             for topic in response.topics:
-                if topic.error not in (0, UnknownTopic.code) and error_for_code(topic.error).retriable:
+                if _may_pass(topic.error):
                     raise topic_error(topic.topic, topic.error)
             return response
 
@@ -211,14 +211,18 @@ class BlockingCluster:
         return None if log.error else log.uuid
 
     def is_known(self, topic: str, uuid: str) -> bool:
-        """Return whether any broker knows a topic by this uuid. One alone may hear late of a topic, or of its end."""
+        """Return whether any broker knows a topic by this uuid, or cannot tell now.
+
+        One alone may hear late of a topic, or of its end.
+        """
         for address in self._known():
             try:
                 response = _metadata(partial(self._ask, address, timeout=FIRST_SECONDS), (topic,))
             except (BrokerUnavailable, WireError):
                 continue
-            if any((each.topic, each.uuid, each.error) == (topic, uuid, 0) for each in response.topics):
-                return True
+            for each in response.topics:
+                if each.topic == topic and (_may_pass(each.error) or (each.uuid, each.error) == (uuid, 0)):
+                    return True
         return False
 
     def forget(self, topic: str) -> None:
@@ -306,8 +310,8 @@ class BlockingCluster:
     def _has_moved(self, silent: HostPort, request: NativeRequest) -> bool:
         """Return whether other brokers lead the partitions of a request that a broker does not answer.
 
-        Asks one broker, another one each time, and the next ones if it does not answer at once. The connection is new:
-        on one that is in use the answer would come behind those that this thread waits for.
+        Asks one broker, another one each time, and the next ones if it fails at once. The connection is new: on one
+        that is in use the answer would come behind those that this thread waits for.
         """
         partitions = _led(request)
         others = [each for each in self._known() if each != silent]
@@ -316,7 +320,10 @@ class BlockingCluster:
         self._checks += 1
         first = self._checks % len(others)
         topics = tuple(sorted({topic for topic, _ in partitions}))
+        began = self.clock()
         for address in (*others[first:], *others[:first]):
+            if self.clock() - began >= FIRST_SECONDS:
+                break  # if all are silent, each would take as long
             try:
                 with self._open(address, FIRST_SECONDS) as other:
                     response = _metadata(partial(other.ask, timeout=FIRST_SECONDS), topics)
@@ -347,6 +354,11 @@ def _metadata(
     except UnsupportedVersion:  # a broker of an earlier release
         response = ask(Metadata(topics, create))
     return response
+
+
+def _may_pass(code: int) -> bool:
+    """Return whether a topic's error says nothing about the topic, and another answer may come later."""
+    return code not in (0, UnknownTopic.code) and error_for_code(code).retriable
 
 
 def _led(request: NativeRequest) -> frozenset[tuple[str, int]]:

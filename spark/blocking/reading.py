@@ -260,7 +260,7 @@ class RangeReader:
             if self.cluster.leader_uuid(topic, self.range.partition) in (None, planned):
                 return True
         elif self.cluster.is_known(topic, planned):
-            raise BrokerUnavailable(f"{self.range}: {why}, by the word of one broker, and another one has it")
+            raise BrokerUnavailable(f"{self.range}: {why}, by the word of one broker, and others do not agree")
         self._gone(why)
         return False
 

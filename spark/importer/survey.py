@@ -66,7 +66,7 @@ def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]
     leaders are asked too, as another broker may hear late that a topic was made again.
     """
     planned = {each.lineage.topic: each.lineage.uuid for each in ranges}
-    response = cluster.retry(lambda: cluster.metadata(tuple(planned)))
+    response = cluster.settled_metadata(tuple(planned))
     found = {each.topic: each.uuid for each in response.topics}
     for topic, uuid, partition in (each.lineage for each in ranges):
         if found.get(topic) != uuid or cluster.leader_uuid(topic, partition) not in (None, uuid):

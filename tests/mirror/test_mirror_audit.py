@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.audit import counter
 from logd.audit.event import ALL_ORIGINS, AUDIT_TOPIC, AuditEvent, Tier, decode_event
+from logd.client.audit.publisher import RETRY_SECONDS
 from logd.errors import PartitionOffline
 from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
 from logd.mirror.cluster_access import ClusterAccess
@@ -87,6 +88,39 @@ class MirrorAuditTests(SynchronousTestCase):
         self.assertEqual(self.handled, [])
         self.assertTrue(self.successResultOf(self.report()))
         self.assertEqual((self.handled, len(self.source.sent[-1])), ([1000], 10))
+
+    def store_many(self, number: int) -> None:
+        """Store messages of thirty further windows, and pass a moment."""
+        self.stored(number * 1000, [each * 10_000 for each in range(number * 100, number * 100 + 30)])
+        self.clock.advance(0)
+
+    def test_a_report_waits_for_no_counts_that_come_later(self) -> None:
+        """Commits would wait until patience is lost, each time anew, while windows are too many all the time."""
+        self.patch(counter, "MOST_WINDOWS", 10)
+        self.source.answering = False
+        self.stored(0, [1])
+        for number in range(1, 4):
+            reporting = self.report()
+            for each in range(2):  # the counts that were in flight, and those of the report
+                self.store_many(10 * number + each)
+                self.source.answers[-1].callback(None)
+                self.clock.advance(0)
+            self.assertTrue(self.successResultOf(reporting))
+            self.assertEqual(len(self.handled), number)
+
+    def test_many_windows_are_not_sent_again_at_once(self) -> None:
+        """Each set that is stored would send all counts again, while the topic of the audit is away."""
+        self.patch(counter, "MOST_WINDOWS", 10)
+        self.source.answering = False
+        self.store_many(1)
+        for number in range(2, 6):
+            self.source.answers[-1].errback(PartitionOffline("no"))
+            for each in range(5):
+                self.store_many(10 * number + each)
+            self.assertEqual(len(self.source.sent), number - 1)
+            self.clock.advance(RETRY_SECONDS)
+            self.assertEqual(len(self.source.sent), number)
+        self.assertEqual(len(self.source.sent[-1]), 30 + 4 * 5 * 30 - 10)
 
     def test_work_is_handled_once_its_counts_are_published(self) -> None:
         """The last set of a partition stands for those before; what comes meanwhile waits for the next report."""

@@ -7,9 +7,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import CoordinationUnavailable
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests.fetch_wait import FetchWait
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
 from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
@@ -34,7 +36,8 @@ class StreamReaderTests(SynchronousTestCase):
         """Make a stream reader of it."""
         from logd.spark.driver.stream import StreamReader
 
-        reader = StreamReader(read_options({"subscribe": "t", **options}, streaming=True))
+        topics = {} if "subscribePattern" in options else {"subscribe": "t"}
+        reader = StreamReader(read_options({**topics, **options}, streaming=True))
         reader._cluster = self.broker.cluster(retry_timeout=1.0)
         return reader
 
@@ -149,6 +152,24 @@ class StreamReaderTests(SynchronousTestCase):
         self.broker.hear_late("late", {"t": topic}, {"t": topic})
         topic.logs[1].data += DATA
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), 2 * len(DATA))])
+
+    def test_a_position_is_kept_while_a_broker_does_not_tell(self) -> None:
+        """One that has just started has not read the rules of access: it lists no topics, and tells of none."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+
+        def refuse(request: Any) -> MetadataResponseV1 | None:
+            if not isinstance(request, Metadata):
+                return None
+            topics = [TopicMetadata(name, CoordinationUnavailable.code, "", ()) for name in request.topics or ()]
+            return MetadataResponseV1((BrokerAddress(0, "fake", 1),), tuple(topics))
+
+        for lenient in ("true", "false"):
+            reader = self.reader(subscribePattern="t", failOnDataLoss=lenient)
+            self.broker.before = refuse
+            self.assertEqual(self.batch(reader, end), (end, []))
+            self.broker.before = lambda _: None
+            self.assertEqual(self.batch(reader, end), (end, []))
 
     def test_a_topic_that_is_gone_is_forgotten(self) -> None:
         """Another one of its name is read from its beginning, also if a broker has not heard of that yet."""

@@ -51,13 +51,16 @@ class AuditPublisher:
     #: Events that no broker has yet; those in front are in flight.
     _events: deque[AuditEvent] = field(factory=deque, init=False)
     _in_flight: int = field(default=0, init=False)
+    #: The number of events in front that reports wait for.
+    _awaited: int = field(default=0, init=False)
     _timer: Timer | None = field(default=None, init=False)
     #: The time for which the timer is set, in ms.
     _timer_at: int = field(default=0, init=False)
+    #: The time for sending events again, until the brokers take them.
+    _retry: Timer | None = field(default=None, init=False)
     _dropped: int = field(default=0, init=False)
     _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
     _reported: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
-    _failing: bool = field(default=False, init=False)
     _closed: bool = field(default=False, init=False)
 
     def changed(self) -> None:
@@ -70,14 +73,15 @@ class AuditPublisher:
     def report(self) -> Deferred[None]:
         """Publish all counts that are known, without waiting for the ends of windows, often in place of ``changed``.
 
-        Fires once the brokers have all events, however often they have to be sent. Cancellable; the events stay.
+        Fires once the brokers have all events of these counts, however often they have to be sent. Cancellable; the
+        events stay.
         """
         self._take(end=True)
         if not self._events:
             return succeed(None)
+        self._awaited = len(self._events)
         reported = self._reported.new()
-        if self._timer is None or not self._failing:  # else it is the timer for sending again
-            self._send()
+        self._send()
         return reported
 
     def finish(self) -> Deferred[None]:
@@ -86,6 +90,8 @@ class AuditPublisher:
         Fires once the brokers have them, or do not take them. Nothing is published afterwards.
         """
         self._stop()
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
         self._take(end=True)
         self._closed = True
         self._send()
@@ -107,7 +113,7 @@ class AuditPublisher:
             timer.cancel()
 
     def _due(self) -> None:
-        self._timer = None
+        self._stop()
         self._take()
         self._send()
         self.changed()
@@ -126,8 +132,9 @@ class AuditPublisher:
                 )  # fmt: skip
 
     def _send(self) -> None:
-        """Send the events that wait, all together, unless earlier ones are in flight."""
-        if self._in_flight or not self._events:
+        """Send the events that wait, all together, unless earlier ones are in flight, or wait to be sent again."""
+        waits = self._retry is not None and self._retry.active()
+        if self._in_flight or waits or not self._events:
             return
         self._in_flight = len(self._events)
         now = self._time_ms()
@@ -138,27 +145,27 @@ class AuditPublisher:
     def _stored(self, _: object) -> None:
         for _ in range(self._in_flight):
             self._events.popleft()
+        self._awaited = max(0, self._awaited - self._in_flight)
         self._in_flight = 0
-        self._failing = False
+        self._retry = None
         if self._closed and self._events:  # the last ones, which came while others were in flight
             self._send()
         elif self._closed:
             self._settled.fire(None)
         elif self._events:
             self._set(self._time_ms())
-        if not self._events:
+        if not self._awaited:
             self._reported.fire(None)
 
     def _failed(self, failure: Failure) -> None:
         self._in_flight = 0
-        if not self._failing:
+        if self._retry is None:
             self._log.warn(
                 "audit events could not be published to topic {topic}: {error}; {outcome}",
                 topic=AUDIT_TOPIC, error=failure.getErrorMessage(),
                 outcome="their windows will be shown as unaccounted" if self._closed else "they are sent again",
             )  # fmt: skip
-        self._failing = True
         if self._closed:
             self._settled.fire(None)
         else:
-            self._set(self._time_ms() + round(RETRY_SECONDS * 1000))
+            self._retry = self._clock.callLater(RETRY_SECONDS, self._due)

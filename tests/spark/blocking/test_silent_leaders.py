@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import BrokerUnavailable
 from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.describe_log import DescribeLog
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.spark.blocking.producing import ExecutorProducer
@@ -78,6 +79,17 @@ class SilentLeaderTests(SynchronousTestCase):
         began = self.broker.now
         self.assertIn("no answer to FetchWait within 30", str(self.assertRaises(BrokerUnavailable, self.read)))
         self.assertLess(self.broker.now - began, 40.0)
+
+    def test_brokers_that_are_all_silent_are_given_up_in_time(self) -> None:
+        """The client's own network is cut off: each of many brokers could be asked who leads, for some seconds."""
+        self.broker.hosts = tuple(f"host{number}" for number in range(30))
+        self.cluster = self.broker.cluster()
+        self.cluster.topic("t")
+        for host in self.broker.hosts:
+            self.broker.silent[host] = EVER
+        began = self.broker.now
+        self.assertRaises(BrokerUnavailable, self.cluster.ask_leader, "t", 0, DescribeLog("t", 0))
+        self.assertLess(self.broker.now - began, 35.0)
 
     def test_a_writer_sends_to_the_next_leader(self) -> None:
         """A small batch is in the dead machine's kernel, and a large one is not taken whole."""

@@ -11,10 +11,11 @@ from typing import Any
 from attrs import define, evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, LogdError, UnknownTopic, WrapperTooLarge
+from logd.errors import BrokerUnavailable, CoordinationUnavailable, LogdError, UnknownTopic, WrapperTooLarge
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
 from logd.spark.blocking.offsets import parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
@@ -255,6 +256,19 @@ class TroubleTests(ImportTestCase):
         self.broker.topics = {"a": self.a}
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
         self.fails(ImportFailed, "created again while it was loaded")
+
+    def test_a_broker_that_does_not_tell_for_a_moment_fails_no_run(self) -> None:
+        """One that was started again during the load has not read the rules of access yet."""
+
+        def refuse(request: Any) -> MetadataResponseV1 | None:
+            if not isinstance(request, Metadata) or self.broker.slept:
+                return None
+            refused = TopicMetadata("a", CoordinationUnavailable.code, "", ())
+            return MetadataResponseV1((BrokerAddress(0, "fake", 1),), (refused,))
+
+        self.loader.meanwhile = lambda: setattr(self.broker, "before", refuse)
+        self.assertEqual(self.run_import().messages, 30)
+        self.assertEqual(len(self.broker.slept), 1)
 
     def test_a_loss_between_two_runs_has_to_be_accepted(self) -> None:
         """Retention may be the reason, or a topic that was created again."""
