@@ -101,6 +101,9 @@ class Healer:
         if log is None or log.offline is not None or log.replica is None or not log.segment_list.begins_at(start):
             self._verifier.damaged.forget(key)  # another log, or a later look, finds what is left of it
             return True
+        if all(start + each.end <= log.start for each in known.damages):
+            self._verifier.damaged.forget(key)  # the log begins behind them by now
+            return True
         if start == log.last_segment_start:
             log.try_to_roll(self._wall())
         end = log.closed_segment_end(start)
@@ -175,7 +178,7 @@ class Healer:
         """
         size = end - known.start
         try:
-            return await self._replace(log, known, size, _ranges(known.damages, size), other)
+            return await self._replace(log, known, size, _ranges(known.damages, _unread(log, known.start), size), other)
         except (CorruptMessage, InvalidRequest, OSError) as error:
             self._log.debug("the whole segment is taken: {error}", error=str(error))
             if isinstance(error, CorruptMessage):
@@ -240,11 +243,14 @@ def _unread(log: PartitionLog, start: int) -> int:
     return max(0, log.start - start)
 
 
-def _ranges(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
-    """Return the file positions between which bytes are damaged, ascending, without those behind the segment's end."""
+def _ranges(damages: Sequence[Damage], unread: int, size: int) -> list[tuple[int, int]]:
+    """Return the file positions between which bytes are damaged, ascending.
+
+    Without those before ``unread``, which no other replica may have any more, and those behind the segment's end.
+    """
     found: list[tuple[int, int]] = []
     for damage in sorted(damages, key=lambda each: each.position):
-        begin, stop = damage.position, min(damage.end, size)
+        begin, stop = max(damage.position, unread), min(damage.end, size)
         if found and begin <= found[-1][1]:
             found[-1] = (found[-1][0], max(stop, found[-1][1]))
         elif begin < stop:

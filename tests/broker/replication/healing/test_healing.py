@@ -233,3 +233,27 @@ class StopTests(DamagedReplicaTestCase):
         self.healing(broker).stop()
         self.cluster.advance(10.0)
         self.assertEqual(asked, [self.leader.settings.id])
+
+
+class SeldomVerifiedTests(DamagedReplicaTestCase):
+    """Segments that are verified less often than their healing is tried."""
+
+    more = {"verify_ms": 100_000}  # noqa: RUF012
+
+    def test_damage_in_records_that_were_deleted_needs_no_healing(self) -> None:
+        """The log begins behind it by now: nobody reads these bytes, and no other replica gives them any more."""
+        leader = self.leader
+        for follower in self.followers:
+            follower.kill()
+        self.cluster.advance(7.0)
+        self.flip(leader, 0, 30)
+        self.cluster.advance(120.0)
+        self.assertIn("damaged", self.health(leader))
+        log = self.log(leader)
+        assert leader.store is not None
+        leader.store.delete_before(log, log.end // 10, lambda error: None)
+        self.cluster.advance(65.0)
+        self.assertEqual(log.segment_list.starts[0], 0)
+        self.assertGreater(log.start, 50)
+        self.assertNotIn("damaged", self.health(leader))
+        self.assertEqual(self.healing(leader).healer.healed, 0)

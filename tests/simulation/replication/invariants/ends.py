@@ -96,5 +96,6 @@ class Ends:
                 check(
                     wrong < 0, "I10: an index names no entry's beginning", broker.host, log.folder, place.start, wrong
                 )
-                damages = [each for each in inspection.damages if each.kind.is_wrong]
+                read = [each for each in inspection.damages if place.start + each.end > log.start]
+                damages = [each for each in read if each.kind.is_wrong]
                 check(not damages, "an entry is damaged in the end", broker.host, log.folder, damages)
