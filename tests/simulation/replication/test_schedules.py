@@ -85,6 +85,33 @@ class ScheduleTests(SynchronousTestCase):
 
         self.live(schedule)
 
+    def test_a_leader_alone_that_leads_again_with_a_slow_disk(self) -> None:
+        """The leader gives readers all that was flushed once its mark is appended, before that is flushed."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            leader, former = cluster.leader(), cluster.checker.state(0)
+            assert leader is not None and former is not None
+            self.assertEqual(cluster.least, 1)
+            life.faults.network.isolate(leader)
+            life.go_on(10.0)
+            cluster.disks.slow_down(leader.host, 20.0)
+            life.go_on(1.0)
+            life.faults.network.expire(leader)
+            shown = list[tuple[int, int]]()
+
+            def leads_again() -> bool:
+                state, log = cluster.checker.state(0), cluster.leading_log(0)
+                if state is None or log is None or state.leader_epoch == former.leader_epoch:
+                    return False
+                shown.append((log.visible_end, len(cluster.checker.record(0).shown)))
+                return True
+
+            self.assertTrue(life.go_on(15.0, leads_again))
+            self.assertEqual(*shown[0])
+
+        self.live(schedule)
+
     def test_an_empty_disk_in_place_of_the_leaders(self) -> None:
         """The broker with that disk is in no in-sync set, whatever the state says of its number."""
 

@@ -34,6 +34,8 @@ class Seen(NamedTuple):
     flushed: int
     visible: int
     role: object
+    #: Where a leader's epoch begins, None before its mark is appended: readers are given nothing until then.
+    epoch_start: int | None
     state: bytes
     acknowledged: int
 
@@ -164,9 +166,10 @@ class Checker:
                 self.entries.look(partition, broker, log, self.is_harmed)
                 if record.losses.epoch >= 0:
                     record.losses.look(log, self._now())
-                now = Seen(
-                    log, log.start, log.flushed_end, log.visible_end, log.replica, data, record.acknowledged
-                )  # fmt: skip
+                role = log.replica
+                epoch_start = role.epoch_start if isinstance(role, LeaderRole) else None
+                ends = log.start, log.flushed_end, log.visible_end
+                now = Seen(log, *ends, role, epoch_start, data, record.acknowledged)
                 if self._seen.get((broker.host, partition)) != now:
                     self._seen[broker.host, partition] = now
                     self._look_at(partition, record, state, broker, log)
