@@ -34,7 +34,7 @@ class Seen(NamedTuple):
     flushed: int
     visible: int
     role: object
-    #: Where a leader's epoch begins, None before its mark is appended: readers are given nothing until then.
+    #: The start of a leader's epoch, None before its mark is appended: readers are given nothing until then.
     epoch_start: int | None
     state: bytes
     acknowledged: int
