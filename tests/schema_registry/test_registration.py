@@ -24,8 +24,8 @@ from logd.schema_registry.lru import LruCache
 from logd.schema_registry.registration import NewSchema
 from logd.schema_registry.schemas import MOST_BYTES
 from logd.schema_registry.tree import paths
-from logd.testing.inprocess.client import InProcessCoordination
 from logd.schema_registry.tree.changes import TURN_SECONDS
+from logd.testing.inprocess.client import InProcessCoordination
 from tests.schema_registry.rig import SchemaRegistryTestCase, record, referring
 
 
