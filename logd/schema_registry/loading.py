@@ -21,7 +21,7 @@ MOST_REFERENCES = 100
 MOST_REFERENCE_LEVELS = 16
 #: Named types of a schema and all its references.
 MOST_KNOWN = 10_000
-#: Bytes of the texts of parsed schemas in the cache; parsed, they take some fifty times as much.
+#: Characters of parsed schemas in the cache, references included; parsed, they take some fifty times as much.
 MOST_PARSED_BYTES = 1 << 20
 
 
@@ -42,7 +42,7 @@ class SchemaLoader:
         self._reader = reader
         self._clock = clock
         self._parsed: LruCache[int, ParsedSchema] = LruCache(
-            MOST_PARSED_BYTES, lambda each: len(each.stored.text) + 200
+            MOST_PARSED_BYTES, lambda each: each.stored.characters + 200
         )
 
     async def load(self, schema_id: int, level: int = 0, loaded: dict[int, ParsedSchema] | None = None) -> ParsedSchema:

@@ -45,6 +45,11 @@ class StoredSchema:
     text: str
     references: tuple[SchemaReference, ...] = ()
 
+    @property
+    def characters(self) -> int:
+        """The characters of the text and of the references, whose names may be as long."""
+        return len(self.text) + sum(len(each.name) + len(each.subject) for each in self.references)
+
 
 def referred_versions(schema: StoredSchema) -> list[tuple[str, int]]:
     """Return the subjects and versions that a schema refers to, each once, whatever number of types it takes there."""
@@ -92,6 +97,8 @@ def parse_schema(
 
 
 def _parsed(stored: StoredSchema, same: str, avro: AvroSchema | None) -> ParsedSchema:
+    if len(stored.text.encode()) > MOST_BYTES:  # as numbers are written in one way: 1e15 has three times the digits
+        raise InvalidSchema(f"Invalid schema: written out, its text is longer than {MOST_BYTES} bytes")
     content = json.dumps([stored.type, same, [each.to_json() for each in stored.references]])
     return ParsedSchema(stored, hashlib.sha256(content.encode()).hexdigest(), avro)
 

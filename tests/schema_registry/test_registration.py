@@ -25,6 +25,7 @@ from logd.schema_registry.registration import NewSchema
 from logd.schema_registry.schemas import MOST_BYTES
 from logd.schema_registry.tree import paths
 from logd.schema_registry.tree.changes import TURN_SECONDS
+from logd.testing.inprocess.client import InProcessCoordination
 from tests.schema_registry.rig import SchemaRegistryTestCase, record, referring
 
 
@@ -52,6 +53,14 @@ class RegisterTests(SchemaRegistryTestCase):
         grown = NewSchema(f'{{"type":"record","name":"G","fields":[{field}]}}')
         self.refusal(self.registry.registration.register("b", grown), InvalidSchema)
         self.require_whole()
+
+    def test_a_schema_that_could_not_be_read_again_is_refused(self) -> None:
+        """Its numbers are longer as they are stored; no other version could follow it."""
+        numbers = "[" + ",".join(["1e15"] * 20_000) + "]"
+        field = f'{{"name":"f","type":{{"type":"array","items":"double"}},"default":{numbers}}}'
+        grown = NewSchema(f'{{"type":"record","name":"G","fields":[{field}]}}')
+        text = self.refusal(self.registry.registration.register("a", grown), InvalidSchema)
+        self.assertIn("written out", text)
 
     def test_a_registration_of_what_is_registered_writes_nothing(self) -> None:
         """Producers register their schemas at every start."""
@@ -167,7 +176,8 @@ class LookUpTests(SchemaRegistryTestCase):
 
     def test_a_version_of_another_registry_is_found_before_its_watch_fires(self) -> None:
         """A schema that refers to it may be known already, and its messages would be skipped."""
-        tree = self.client()
+        tree = InProcessCoordination(self.host, self.clock, 60.0)  # else such delays would end its connection
+        tree.connect()
         other = self.another(tree)
         self.register("a", record("x"))
         self.outcome(other.queries.version("a", 1))

@@ -171,15 +171,17 @@ class Authentication:
             raise RequestTimedOut("the broker is checking many passwords: try again later")
         self._waiting += 1
         try:
-            return bool(await self._hashing.run(self._run, work))
+            await self._hashing.acquire()
+            return bool(await self._run(work))
         finally:
             self._waiting -= 1
 
     def _run(self, work: Callable[[], bool]) -> Deferred[Any]:
-        """Run on a thread. What waits on it may be cancelled; the work goes on."""
+        """Run on a thread. What waits on it may be cancelled; the work goes on, and the next one waits for its end."""
         finished: Deferred[Any] = Deferred(lambda _: None)
 
         def done(result: Any, error: BaseException | None) -> None:
+            self._hashing.release()
             if finished.called:
                 return
             if error is None:

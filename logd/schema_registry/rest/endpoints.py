@@ -115,7 +115,7 @@ async def _all_schemas(registry: SchemaRegistry, request: RestRequest) -> Any:
             for (subject, each), stored in zip(some, texts, strict=True)
             if stored is not None  # else deleted for good meanwhile
         ]
-        size += sum(len(stored.text) for stored in texts if stored is not None)
+        size += sum(stored.characters for stored in texts if stored is not None)
         if size > MOST_TEXT:
             raise InvalidParameter(f"these schemas are longer than {MOST_TEXT} characters: ask for fewer, by limit")
     return found
@@ -125,7 +125,8 @@ async def _all_schemas(registry: SchemaRegistry, request: RestRequest) -> Any:
 
 #: Schemas in one answer; more are asked for with offset and limit.
 MOST_SCHEMAS = 1000
-#: Characters of the texts in such an answer, which is held in memory several times, and the schemas read at a time.
+#: Characters of the schemas in such an answer, references included: it is held in memory several times. And the schemas
+#: read at a time.
 MOST_TEXT = 16 << 20
 SCHEMAS_AT_ONCE = 20
 

@@ -26,7 +26,7 @@ NodeValue = tuple[bytes, Stat]
 
 #: Subjects with a watch; the values are some 20 bytes for each version.
 MOST_WATCHED = 5_000
-#: Bytes of the texts of schemas in the cache.
+#: Characters of the schemas in the cache, references included.
 MOST_CACHED_BYTES = 16 << 20
 
 
@@ -36,7 +36,7 @@ class RegistryReader:
     def __init__(self, coordination: ICoordination) -> None:
         self.coordination = coordination
         self._watched: LruCache[str, Watched[NodeValue]] = LruCache(MOST_WATCHED, evicted=lambda each: each.close())
-        self._schemas: LruCache[int, StoredSchema] = LruCache(MOST_CACHED_BYTES, lambda each: len(each.text) + 200)
+        self._schemas: LruCache[int, StoredSchema] = LruCache(MOST_CACHED_BYTES, lambda each: each.characters + 200)
 
     def close(self) -> None:
         """Forget the watches."""

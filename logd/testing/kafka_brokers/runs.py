@@ -17,7 +17,7 @@ from logd.testing.kafka_brokers.serving import ServedBroker, ServingSettings
 
 #: Seconds in which a process must stop when asked to.
 _PATIENCE = 30.0
-#: Seconds in which it must answer once it has started: generous, since the machine may be busy.
+#: Seconds in which it must answer once it has started, else it is killed: generous, since the machine may be busy.
 _ANSWER_SECONDS = 120.0
 _LOG_CHARACTERS = 2000
 
@@ -182,6 +182,7 @@ class BrokerInProcess:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             if not selector.select(seconds):
+                process.kill()  # else a late answer would be taken for that to the next command
                 raise LogdError(f"the broker's process does not answer within {seconds} seconds: {self._end_of_log()}")
         line = process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"error": self._end_of_log()}

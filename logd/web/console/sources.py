@@ -18,6 +18,7 @@ from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.read_timeout import with_patience
+from logd.client.consumer.stream import MessageStream
 from logd.client.starting_positions import Position, Start, Time, check_start, resolve, time_of
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
@@ -277,10 +278,11 @@ class ConsoleSources:
         if self.broker.topics.get(AUDIT_TOPIC) is None:
             return [], True  # no client has reported yet
         count, whole = 0, True
+        complaint = f"a leader of topic {AUDIT_TOPIC} sent no messages"
         async with self.consumer() as consumer:
             (stream,) = consumer.create_message_streams(AUDIT_TOPIC, 1, start=Time(max(begin, 0)))
-            await stream.assigned()
-            async for batch in stream.batches(await stream.end_positions()):
+            batches = stream.batches(await with_patience(self._reactor, _ends(stream), complaint))
+            while (batch := await with_patience(self._reactor, _next(batches), complaint)) is not None:
                 for message in batch.messages:
                     try:
                         sums.add(decode_event(message.payload))
@@ -316,6 +318,10 @@ class _Closing:
 
     async def __aexit__(self, *_: object) -> None:
         await self._admin.close()
+
+
+async def _ends(stream: MessageStream) -> dict[int, int]:
+    return await stream.end_positions()
 
 
 async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:

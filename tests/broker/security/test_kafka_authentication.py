@@ -143,6 +143,21 @@ class KafkaAuthenticationTests(KafkaTestCase):
         self.assertEqual((answer.error_code, answer.error_message), (0, None))
         self.assertEqual(self.broker.authentication.attempts, {("PLAIN", True): 1})
 
+    def test_one_password_is_hashed_at_a_time_also_when_clients_leave(self) -> None:
+        """Else strangers who connect and leave could fill the threads that read the disks."""
+        self.patch(Connection, "encrypted", True)
+        peers = [self.begin("PLAIN") for _ in range(4)]
+        for peer in peers:
+            peer.send(SaslAuthenticateRequest[1](auth_bytes=b"\0ann\0wrong"))
+        for peer in peers[:-1]:
+            peer.lose()
+            self.assertEqual(len(self.reads.works), 1)
+        self.settle()
+        self.clock.advance(FAILURE_SECONDS)
+        self.settle()
+        self.assertEqual([answer.error_code for answer in peers[-1].answers()], [FAILED])
+        self.assertEqual(self.step(self.begin("PLAIN"), b"\0ann\0secret").error_code, 0)
+
     def test_a_removed_user_is_cut_off(self) -> None:
         """At once."""
         peer, _ = self.scram(MECHANISMS[0], "ann", "secret")

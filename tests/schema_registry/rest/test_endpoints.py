@@ -48,6 +48,21 @@ class SubjectTests(RestTestCase):
         self.patch(self.registry.queries, "schema_if_any", deleting)
         self.assertEqual(len(await self.get("/schemas?limit=10&offset=60")), 9)
 
+    async def test_the_references_of_schemas_count_as_their_texts_do(self) -> None:
+        """Their names may be long, for the answer and for what is kept in memory."""
+        await self.register("a", A)
+        assert self.registry is not None
+        for number in range(35):
+            references = [{"name": f"{number:02}{'n' * 500_000}", "subject": "a", "version": 1}]
+            await self.register(f"s{number:02}", avro("x", name="S"), references=references)
+        status, answer = await self.ask("GET", "/schemas")
+        self.assertEqual(status, 400)
+        self.assertIn("by limit", answer["message"])
+        for number in range(4):
+            await self.ask("POST", f"/compatibility/subjects/s{number:02}/versions/1", {"schema": avro("x", name="S")})
+        self.assertLess(len(self.registry.queries._reader._schemas), 35)
+        self.assertLess(len(self.registry.queries._loader._parsed), 4)
+
     async def test_a_schema_is_looked_up_by_its_text(self) -> None:
         """40401 without the subject, 40403 without the schema."""
         await self.register("a", A)
