@@ -39,6 +39,10 @@ class TopicView:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "available", tuple(p for p in self.partitions if p in self.leaders))
 
+    def is_later(self, other: TopicView, partition: int) -> bool:
+        """Return whether the partition's leader epoch is a later one than in ``other``."""
+        return self.epochs.get(partition, 0) > other.epochs.get(partition, 0)
+
 
 @define(eq=False)
 class ClusterView(Generic[A]):

@@ -74,6 +74,18 @@ class ClusterViewTests(SynchronousTestCase):
         assert known is not None
         self.assertEqual(known.leaders, {0: 1, 1: 1})
 
+    def test_a_later_leader_epoch(self) -> None:
+        """It is looked at for one partition, and a partition that was not described has none."""
+        views = []
+        for epochs in ((3, 5), (4, 5)):
+            parts = [PartitionMetadata(number, 0, 1, epoch, (), ()) for number, epoch in enumerate(epochs)]
+            self.view.read(answer(*parts), 0.0)
+            views.append(self.view.known("t"))
+        former, later = views
+        assert former is not None and later is not None
+        self.assertEqual([later.is_later(former, number) for number in range(3)], [True, False, False])
+        self.assertEqual([former.is_later(later, number) for number in range(3)], [False] * 3)
+
     def test_a_change_is_told_once(self) -> None:
         """Other partitions are one, and a topic that was not known; another leader is none."""
         read = [(0,), (0,), (0, 1), (0, 1), (1,)]

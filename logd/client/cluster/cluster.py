@@ -79,7 +79,7 @@ class Cluster:
                 endpoint_for(reactor, address)
         self._links: dict[Address, BrokerLink] = {}
         self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
-        self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
+        self._asking: dict[tuple[str, bool, BrokerLink | None], WaitingDeferreds[TopicView]] = {}
         #: Topics about which a request has failed since their metadata was read.
         self._doubtful: set[str] = set()
         #: The questions to each broker about the leaders of another one's partitions, and those that are not answered.
@@ -176,18 +176,19 @@ class Cluster:
                 link.close()  # at once, as it has no connection
         return link
 
-    async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
+    async def any_link(self, beside: BrokerLink | None = None) -> tuple[BrokerLink, ClientConnection]:
         """Return a live connection to any broker. Raises BrokerUnavailable with the last reason when there is none.
 
-        The text names the other addresses that were tried, too.
+        It is one to the broker of ``beside`` only if no other can be reached. The text names the other addresses that
+        were tried, too.
         """
         for link in (*([] if self._proven is None else [self._proven]), *self._links.values()):
-            if link.current is not None:
+            if link.current is not None and link is not beside:
                 return link, link.current
         links = [self.link(address) for address in (*self._bootstrap, *self._view.addresses)]
         error: BrokerUnavailable | None = None
         tried: list[str] = []
-        for link in dict.fromkeys(sorted(links, key=lambda link: link.next_attempt)):
+        for link in dict.fromkeys(sorted(links, key=lambda link: (link is beside, link.next_attempt))):
             try:
                 return link, await link.get()
             except BrokerUnavailable as failure:
@@ -197,9 +198,9 @@ class Cluster:
             raise CannotConnect(f"{error}; nor to {_some(tried[:-1])}", error.reason) from error
         raise error or BrokerUnavailable("no broker's address is known")
 
-    async def ask_any(self, request: Any) -> Any:
-        """Send a request to any broker and return its response. Raises BrokerUnavailable."""
-        link, connection = await self.any_link()
+    async def ask_any(self, request: Any, beside: BrokerLink | None = None) -> Any:
+        """Send a request to any broker, see ``any_link``, and return its response. Raises BrokerUnavailable."""
+        link, connection = await self.any_link(beside)
         return await link.ask(connection, request, self.settings.request_timeout)
 
     async def ask_at(self, host: str, port: int, request: Any) -> Any:
@@ -207,13 +208,15 @@ class Cluster:
         link = self.link(discovered(host, port, self._bootstrap[0]))
         return await link.ask(await link.get(), request, self.settings.request_timeout)
 
-    async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
+    async def metadata(
+        self, topics: tuple[str, ...] | None, create: bool = False, beside: BrokerLink | None = None
+    ) -> MetadataResponse:
         """Read metadata of some topics (None: all), creating missing ones if ``create``. Raises BrokerUnavailable."""
         response: MetadataResponse
         try:
-            response = await self.ask_any(MetadataV1(topics, create))
+            response = await self.ask_any(MetadataV1(topics, create), beside)
         except UnsupportedVersion:  # a broker of an earlier release
-            response = await self.ask_any(Metadata(topics, create))
+            response = await self.ask_any(Metadata(topics, create), beside)
         for topic in self._view.read(response, self.clock.seconds()):
             self.changed(topic)
         return response
@@ -244,24 +247,33 @@ class Cluster:
         self._proven = link
         return self._view.has_left(silent.address, partitions, response)
 
-    def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
+    def read(self, topic: str, create: bool = False, beside: BrokerLink | None = None) -> Deferred[TopicView]:
         """Read one topic's metadata; concurrent calls share one request. Cancellable.
+
+        The broker of ``beside`` is asked only if no other one can be reached.
 
         Fails with BrokerUnavailable, UnknownTopic, or another error that the broker answers (TopicCreationDisabled,
         InvalidTopic ...).
         """
-        key = topic, create
+        key = topic, create, beside
         asking = self._asking.get(key)
         if asking is not None:
             return asking.new()
         asking = self._asking[key] = WaitingDeferreds()
         waiter = asking.new()
-        Deferred.fromCoroutine(self._read(topic, create))
+        Deferred.fromCoroutine(self._read(topic, create, beside))
         return waiter
+
+    async def read_beside(self, topic: str, link: BrokerLink) -> TopicView:
+        """Do as ``read``, but ask another broker than that of ``link`` if any other one answers."""
+        try:
+            return await self.read(topic, beside=link)
+        except BrokerUnavailable:
+            return await self.read(topic)
 
     def refresh(self, topic: str) -> None:
         """Read a topic's metadata again, unless that is under way. The old metadata is valid until then."""
-        if (topic, False) not in self._asking:
+        if (topic, False, None) not in self._asking:
             self.read(topic).addErrback(lambda _: None)  # callers that use the old metadata meet the error themselves
 
     def close(self) -> Deferred[None]:
@@ -272,10 +284,10 @@ class Cluster:
         closing = gatherResults([link.close() for link in self._links.values()], consumeErrors=True)
         return closing.addCallbacks(lambda _: None, lambda failure: failure.value.subFailure)
 
-    async def _read(self, topic: str, create: bool) -> None:
-        key = topic, create
+    async def _read(self, topic: str, create: bool, beside: BrokerLink | None) -> None:
+        key = topic, create, beside
         try:
-            described(await self.metadata((topic,), create), topic)
+            described(await self.metadata((topic,), create, beside), topic)
             view = self._view.known(topic)
             assert view is not None  # it was just described
         except Exception as error:

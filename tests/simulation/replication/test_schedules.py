@@ -112,6 +112,32 @@ class ScheduleTests(SynchronousTestCase):
 
         self.live(schedule)
 
+    def test_a_leader_that_stood_still_answers_readers_that_begin(self) -> None:
+        """It has heard of no successor yet, and lacks what readers have seen of that one: they do not go back."""
+
+        def schedule(life: Life) -> None:
+            cluster = life.cluster
+            leader = cluster.leader()
+            assert leader is not None and leader.clock is not None
+            leader.clock.pause()
+            life.go_on(12.0, lambda: cluster.leader() not in (None, leader) and cluster.leading_log(0) is not None)
+            life.go_on(3.0)
+            others = [broker.clock for broker in cluster.brokers if broker is not leader and broker.clock is not None]
+            for clock in others:
+                clock.pause()
+            for reader in life.readers:
+                reader.kill()
+                reader.start()
+            life.go_on(1.5)
+            leader.clock.resume()
+            life.go_on(0.005)
+            for clock in others:
+                clock.resume()
+            life.go_on(3.0)
+
+        for seed in (8, 19):
+            self.live(schedule, seed)
+
     def test_an_empty_disk_in_place_of_the_leaders(self) -> None:
         """The broker with that disk is in no in-sync set, whatever the state says of its number."""
 

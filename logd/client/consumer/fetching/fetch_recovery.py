@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.describe_log import describe_log
+from logd.client.cluster.link import BrokerLink
 from logd.client.cluster.partition_outages import UnavailablePartitions
 from logd.client.cluster.position_lookup import locate_start, next_boundary
 from logd.client.consumer.fetching.fetch_plan import FetchEntry
@@ -68,15 +69,15 @@ class FetchRecovery:
         if self.is_of_its_topic(entry):
             self._begin(entry, self._locate(entry))
 
-    def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart) -> None:
-        """Find out why the requested position is not in the log."""
+    def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart, link: BrokerLink) -> None:
+        """Find out why the requested position is not in the log, by the answer of the broker of ``link``."""
         if entry.fetch.begins_elsewhere(want, part.log_start):
             entry.arrived((entry.fetch,))  # it may be the position that the reader waits for
             self._look_at(entry)
         elif entry.held_up:
             entry.fetch.answered(want)
         else:
-            self._begin(entry, self._out_of_range(entry, want, part))
+            self._begin(entry, self._out_of_range(entry, want, part, link))
 
     def is_of_its_topic(self, entry: FetchEntry) -> bool:
         """Return whether the position belongs to the topic that now has the name; if not, begin a recovery."""
@@ -145,12 +146,18 @@ class FetchRecovery:
         entry.held_up = False
         self._look_at(entry)
 
-    async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart) -> None:
-        """Check that the topic is still the same before the settings decide where to continue."""
-        fetch = entry.fetch
+    async def _out_of_range(
+        self, entry: FetchEntry, want: Wanted, part: FetchedPart | SessionPart, link: BrokerLink
+    ) -> None:
+        """Check that topic and leader are still the same before the settings decide where to continue.
+
+        A broker that stood still does not know yet that another one leads, which has more than its log. So another one
+        is asked who leads.
+        """
+        fetch, asked = entry.fetch, entry.view if entry.link is link else None
         if self._cluster.settings.discover:
             try:
-                view = await self._cluster.read(fetch.topic)
+                view = await self._cluster.read_beside(fetch.topic, link)
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError) as error:
@@ -158,7 +165,7 @@ class FetchRecovery:
                 entry.held_up = False
                 self.failed(entry, error)
                 return
-            if fetch.identity.uuid != view.uuid:
+            if fetch.identity.uuid != view.uuid or asked is None or view.is_later(asked, fetch.partition):
                 fetch.answered(want)
                 entry.held_up = False
                 self._look_at(entry)

@@ -276,7 +276,7 @@ class Fetcher:
                     entry.idle = part.visible_end <= want.offset
                     changed[entry] = None
             elif part.error == OffsetOutOfRange.code:
-                self._recovery.out_of_range(entry, want, part)
+                self._recovery.out_of_range(entry, want, part, link)
             elif fetch.answered(want):
                 self._recovery.failed(entry, error_for_code(part.error))
         for entry in arrived:
