@@ -150,7 +150,9 @@ class SerdesTests(RestTestCase):
             "b", avro("a:n.A", "f:n.F", name="n.B"),
             references=[{"name": "n.A", "subject": "a", "version": 1}, {"name": "n.F", "subject": "f", "version": 1}],
         )  # fmt: skip
-        references = [{"name": f"n.{name}", "subject": name.lower(), "version": 1} for name in "AB"]
+        bare = {"type": "record", "name": "Bare", "namespace": "", "fields": [{"name": "x", "type": "int"}]}
+        await self.register("c", json.dumps({"type": "record", "name": "n.C", "fields": [{"name": "b", "type": bare}]}))
+        references = [{"name": f"n.{name}", "subject": name.lower(), "version": 1} for name in "ABC"]
         one, both = {"x": 1}, {"a": {"x": 1}, "f": b"z"}
         for number, (text, data, value) in enumerate(
             (
@@ -159,6 +161,7 @@ class SerdesTests(RestTestCase):
                 ('["null",{"type":"array","items":"n.B"}]', b"\x02\x02\x02z\0", [both]),
                 ('{"type":"map","values":["n.A","n.B"]}', b"\x02\x02k\x02\x02z\0", {"k": both}),
                 ('"n.B"', b"\x02z", both),
+                ('["n.C","Bare"]', b"\x02\x02", one),
             )
         ):
             schema_id = await self.register(f"u{number}", text, references=references)

@@ -123,18 +123,22 @@ class NewBeginningTests(SynchronousTestCase):
         copy = PartitionCopy(WHERE, TOPIC, self.send, self.mirror._stored, self.mirror._begin_again, 0, {0: 0})
         self.mirror._copies[WHERE] = copy
         good = loops.encode_set([Message(b"x")])
+        size = len(good)
+        self.take(good)
         self.take(good)
         self.take(good[:-1] + b"y")
         self.assertEqual((self.stream.sought, self.stream.paused), ([], True))
         self.take(good)
-        self.assertEqual(len(self.sent), 1)
-        self.sent[0].callback(Sent("web", 0, 500, 500 + len(good)))
-        self.assertEqual((self.stream.handled_up_to, self.stream.sought), ([len(good)], [len(good)]))
+        self.assertEqual(len(self.sent), 2)
+        self.sent[0].callback(Sent("web", 0, 500, 500 + size))
+        self.assertEqual((self.stream.sought, self.stream.paused), ([], True))
+        self.sent[1].callback(Sent("web", 0, 500 + size, 500 + 2 * size))
+        self.assertEqual((self.stream.handled_up_to, self.stream.sought), ([size, 2 * size], [2 * size]))
         self.assertTrue(self.stream.paused)
         self.assertIn("checksum", self.mirror.progress[WHERE].stalled)
         self.clock.advance(10)
         self.assertFalse(self.stream.paused)
-        self.assertEqual(self.mirror._copies[WHERE].done, len(good))
+        self.assertEqual(self.mirror._copies[WHERE].done, 2 * size)
 
     def health(self) -> Mapping[str, Any]:
         """Return what /health shows."""

@@ -6,16 +6,17 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable
+from logd.errors import BrokerUnavailable, NotLeader
 from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
-from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import Metadata
+from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader, ReadSettings
-from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
+from tests.spark.doubles import FakeBroker, FakeLog, FakeStream, FakeTopic
 
 VALUES: list[bytes | None] = [b"%04d" % number for number in range(100)]
 DATA = encode_set([Message(value) for value in VALUES])
@@ -63,7 +64,28 @@ class SilentLeaderTests(SynchronousTestCase):
         began = self.broker.now
         self.die_at_fetch(3)
         self.assertEqual(self.read(), VALUES)
+        self.assertLess(self.broker.now - began, 8.0)
+
+    def test_machines_without_power_take_no_connections(self) -> None:
+        """An attempt to connect has no answer either, and gets no more time than one."""
+
+        def hang(host: str, port: int, timeout: float) -> FakeStream:
+            if self.broker.now < self.broker.silent.get(host, 0.0):
+                self.broker.now += timeout
+                raise TimeoutError("timed out")
+            return FakeStream(self.broker, host)
+
+        self.cluster = BlockingCluster(self.cluster.settings, lambda: self.broker.now, dial=hang)
+        self.broker.silent["two"] = EVER
+        self.cluster.topic("t")
+        began = self.broker.now
+        self.die(successor=2)
+        self.assertRaises(BrokerUnavailable, self.cluster.ask_leader, "t", 0, DescribeLog("t", 0))
         self.assertLess(self.broker.now - began, 12.0)
+        began = self.broker.now
+        self.cluster = BlockingCluster(self.cluster.settings, lambda: self.broker.now, dial=hang)
+        self.assertEqual(self.cluster.describe("t", 0).uuid, "u")
+        self.assertLess(self.broker.now - began, 6.0)
 
     def test_a_leader_that_is_merely_slow_is_waited_for(self) -> None:
         """Nobody else leads."""
@@ -143,3 +165,7 @@ class SilentLeaderTests(SynchronousTestCase):
         self.broker.silent.clear()
         self.assertEqual(self.cluster.describe("t", 0).uuid, "u")
         self.assertEqual(self.cluster.leader_uuid("t", 0), "u")
+        self.broker.before = lambda request: (
+            DescribeLogResponse(NotLeader.code) if isinstance(request, DescribeLog) else None
+        )
+        self.assertEqual(self.cluster.leader_uuid("t", 0), None)

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, WrapperTooLarge
+from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, UnknownTopic, WrapperTooLarge
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
@@ -258,6 +258,17 @@ class LossTests(ReadingTestCase):
             reader = self.reader(self.lenient)
             self.assertEqual(self.values(reader), VALUES)
             self.assertEqual(reader.report.losses, [])
+
+    def test_a_leader_that_does_not_know_its_topic_is_no_loss_while_others_do(self) -> None:
+        """It has not heard yet that it leads, and of what; the next fetch is answered."""
+
+        def forget(request: Any) -> FetchWaitResponse | None:
+            late = isinstance(request, FetchWait) and self.broker.count(FetchWait) == 5
+            return FetchWaitResponse((FetchedPart("t", 0, UnknownTopic.code),)) if late else None
+
+        self.broker.before = forget
+        reader = self.reader(self.lenient)
+        self.assertEqual((self.values(reader), reader.report.losses), (VALUES, []))
 
     @staticmethod
     def starts() -> list[int]:
