@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
+from logd.errors import BrokerUnavailable, OffsetOutOfRange, UnknownTopic, error_for_code
 from logd.protocol.entry import LENGTH_BYTES, size_by_length
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
@@ -147,7 +147,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = {}
         strict = self._options.reading.fail_on_data_loss
         for name in find_partitions(self._cluster, self._options.subscription, strict):
-            log = self._cluster.describe(name.topic, name.partition)
+            try:
+                log = self._cluster.describe(name.topic, name.partition)
+            except UnknownTopic:  # a topic that is new, and is read later, or deleted (see _unlisted)
+                continue
             logs[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log
         return logs
 

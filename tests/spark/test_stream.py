@@ -7,9 +7,10 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import CoordinationUnavailable
+from logd.errors import CoordinationUnavailable, UnknownTopic
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
 from logd.spark.blocking.reading import DataLost
@@ -152,6 +153,22 @@ class StreamReaderTests(SynchronousTestCase):
         self.broker.hear_late("late", {"t": topic}, {"t": topic})
         topic.logs[1].data += DATA
         self.assertEqual(self.batch(reader, end)[1], [(len(DATA), 2 * len(DATA))])
+
+    def test_a_leader_that_does_not_know_its_topic_ends_no_stream(self) -> None:
+        """It hears late of a topic that was just created, or earlier than the others of one that is deleted."""
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        reader = self.reader(subscribePattern=".*")
+        unknown = ["new", "t"]
+        self.broker.topics["new"] = FakeTopic("n", [FakeLog(DATA)])
+        self.broker.before = lambda request: (
+            DescribeLogResponse(UnknownTopic.code)
+            if isinstance(request, DescribeLog) and request.topic in unknown
+            else None
+        )
+        self.assertEqual(self.batch(reader, end), (end, []))
+        unknown.clear()
+        self.assertEqual(self.batch(reader, end)[1], [(0, len(DATA))])
 
     def test_a_position_is_kept_while_a_broker_does_not_tell(self) -> None:
         """One that has just started has not read the rules of access: it lists no topics, and tells of none."""
