@@ -63,7 +63,7 @@ def _answers(endpoint: TcpPort, where: str) -> Observation:
     host = endpoint.host if endpoint.host not in _ANY else "127.0.0.1"
     try:
         socket.create_connection((host, endpoint.port), _SECONDS).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: see examine_advertised
         return Observation(
             AREA,
             Level.PROBLEM,
@@ -82,10 +82,11 @@ def _is_free(endpoint: TcpPort, where: str) -> Observation:
             listener.bind((endpoint.host, endpoint.port))
     except OverflowError as error:
         return Observation(AREA, Level.PROBLEM, where, f"is no port: {error}", "choose one from 1 to 65535")
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, UnicodeError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EADDRINUSE:
             text, remedy = "another program has the port", f"`ss -ltnp sport = :{endpoint.port}` names it"
-        elif error.errno == errno.EACCES:
+        elif number == errno.EACCES:
             text, remedy = "only root may listen there", "choose a port above 1023, or AmbientCapabilities= in the unit"
         else:
             text, remedy = f"cannot be listened on: {error}", "is the address one of this machine's (`ip address`)?"

@@ -135,11 +135,12 @@ class PortsTests(SynchronousTestCase):
         self.assertEqual(worst(examine_ports([taken], running=False)), Level.OK)
         self.assertEqual(worst(examine_ports([taken], running=True)), Level.PROBLEM)
 
-    def test_a_port_that_is_none(self) -> None:
+    def test_a_port_or_a_name_that_is_none(self) -> None:
         """Is a problem, whether the broker is to be started or runs."""
         for running in (False, True):
-            found = examine_ports([TcpPort("listen", "127.0.0.1", 99999)], running)
-            self.assertEqual(worst(found), Level.PROBLEM, running)
+            for host, port in (("127.0.0.1", 99999), ("a..b", 6667), ("x" * 64, 6667)):
+                found = examine_ports([TcpPort("listen", host, port)], running)
+                self.assertEqual(worst(found), Level.PROBLEM, (host, running))
 
     def test_an_address_that_is_another_machines(self) -> None:
         """Cannot be listened on."""

@@ -220,7 +220,7 @@ async def _collect(
     outcome.losses, outcome.unsaved = follower.tracker.losses, collector.unsaved
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
-        _complete(follower, collector.unsaved)
+        check_collected(follower, collector.unsaved)
 
 
 @define
@@ -236,7 +236,7 @@ class NotAllCollected(LogdError):
     """Something was not collected; notices have said what."""
 
 
-def _complete(follower: Follower, unsaved: bool) -> None:
+def check_collected(follower: Follower, unsaved: bool) -> None:
     """Raise NotAllCollected unless every line of every FILE was read, and that was saved.
 
     An unfinished last line waits for its end, in a later run, and is told.
