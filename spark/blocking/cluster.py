@@ -225,6 +225,17 @@ class BlockingCluster:
                     return True
         return False
 
+    def leads_no_more(self, topic: str, partition: int) -> bool:
+        """Return whether another broker says that the partition has another leader than the one that is known.
+
+        A broker that stood still answers for a log that it leads no more, and whose end may lie before what was read.
+        It is among the last to be asked for metadata from then on. Raises as ``leader``.
+        """
+        moved = self._has_moved(self._keeper(topic, partition), DescribeLog(topic, partition))
+        if moved:
+            self.forget(topic)
+        return moved
+
     def forget(self, topic: str) -> None:
         """Discard the topic's cached metadata, so that the next use reads them again."""
         self._view.forget(topic)

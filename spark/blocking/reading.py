@@ -180,6 +180,8 @@ class RangeReader:
                     return None
                 piece = self._ask(position, exact, least)
                 if piece.error == OffsetOutOfRange.code:
+                    if self.cluster.leads_no_more(self.range.topic, self.range.partition):
+                        raise BrokerUnavailable(f"{self.range}: the broker asked leads no more")
                     self._lost(piece, position)
                     return None
                 if piece.error:

@@ -72,6 +72,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begun = Progress.from_json(start)
         logs = self._read_logs()
+        for name, log in logs.items():
+            shorter = log.visible_end < begun.positions.get(name, 0)
+            if shorter and self._cluster.leads_no_more(name.topic, name.partition):
+                logs[name] = self._cluster.describe(name.topic, name.partition)
         ends = {name: log.visible_end for name, log in logs.items()}
         if self._last is not None:
             last = {**begun.positions, **self._last}

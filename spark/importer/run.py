@@ -99,8 +99,12 @@ class Importer:
                     late = publish_left(target, cluster, self.clock)
                 last = last_run(target)
                 positions = last.positions if last is not None else {}
-                if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
-                    # Another import has ended since the brokers were asked, or a log has lost messages.
+                shorter = [each.lineage for each in states if each.visible_end < positions.get(each.lineage, 0)]
+                if shorter:
+                    # Another import has ended since the brokers were asked, a log has lost messages, or its leader is
+                    # none any more, and does not know that yet: then the next broker that is asked does.
+                    for each in shorter:
+                        cluster.leads_no_more(each.topic, each.partition)
                     states = self._survey(cluster, settings.starting)
                 planned = self._plan(cluster, target, states, positions)
                 if not states:

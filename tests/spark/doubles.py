@@ -108,6 +108,17 @@ class FakeBroker:
 
         self.before = before
 
+    def depose(self, host: str, log: FakeLog, data: bytes, successor: int) -> None:
+        """Have a host lead all, as far as it knows, with ``data`` in place of a log; the others know its successor."""
+        number, present = self.hosts.index(host), log.data
+
+        def before(request: Any) -> None:
+            deposed = self.asked == host
+            self.leader = number if deposed else successor
+            log.data = data if deposed else present
+
+        self.before = before
+
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds

@@ -73,6 +73,15 @@ class StreamReaderTests(SynchronousTestCase):
         self.log.data = DATA
         self.assertEqual(self.batch(reader, end)[1], [(130, len(DATA))])
 
+    def test_the_shorter_log_of_a_former_leader_is_no_loss(self) -> None:
+        """Another broker leads since, which the former leader has not heard yet."""
+        self.broker.hosts = ("one", "two", "three")
+        start = self.reader(startingOffsets="latest").initialOffset()
+        self.broker.depose("one", self.log, DATA[:130], 1)
+        for options in ({}, {"failOnDataLoss": "false"}):
+            self.assertEqual(self.batch(self.reader(**options), start)[1], [])
+            self.assertEqual(self.reached(self.reader(**options), start), len(DATA))
+
     def test_a_log_that_begins_anew_is_one_loss(self) -> None:
         """The loss is reported once, and the positions in between make no batches."""
         start = self.reader(startingOffsets="latest").initialOffset()

@@ -303,6 +303,14 @@ class TroubleTests(ImportTestCase):
         self.assertEqual((found.runs, found.messages, len(found.lost)), (3, 40, 1))
         self.assertIn(f"from 100 to {1 << 40}", found.to_json()["lost"][0]["reason"])
 
+    def test_the_shorter_log_of_a_former_leader_is_no_loss(self) -> None:
+        """Another broker leads since, which the former leader has not heard yet."""
+        self.broker.hosts = ("one", "two")
+        self.run_import()
+        self.broker.depose("one", self.a.logs[0], TEN[:50], 1)
+        for accept_loss in (False, True):
+            self.assertEqual(self.run_import(accept_loss=accept_loss).run, None)
+
     def test_a_log_cut_short_is_loaded_from_its_new_end(self) -> None:
         """Messages up to the former end would be passed over otherwise."""
         self.run_import()
