@@ -78,6 +78,8 @@ class SchemaCopier:
         self.source = source
         self.target = target
         self._copied: set[tuple[str, int]] = set()
+        #: The subjects of which a copy was begun, and not all versions were looked at.
+        self._unfinished: set[str] = set()
 
     async def copy(self, schema_id: int) -> bool:
         """Copy a schema, and all versions of the subjects that have it; return whether the source has that id.
@@ -94,9 +96,11 @@ class SchemaCopier:
                 "register it there again under any subject (it keeps its id), and the mirror goes on"
             )
         for subject, version in sorted(found):
-            if (subject, version) not in self._copied:
+            if (subject, version) not in self._copied or subject in self._unfinished:
+                self._unfinished.add(subject)
                 await self._copy_version(subject, version, 0)
                 await self._copy_others(subject)
+                self._unfinished.discard(subject)
         return True
 
     async def close(self) -> None:

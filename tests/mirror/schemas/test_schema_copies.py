@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from logd.avro.answers import RegistryRefusal, read_answer
+from logd.avro.answers import RegistryRefusal, RegistryUnavailable, read_answer
 from logd.avro.framing import head
 from logd.avro.registry_requests import RegistryRequests
 from logd.errors import ConfigurationError
@@ -113,6 +113,27 @@ class SchemaCopierTests(SchemaCopyTestCase):
         self.assertTrue(await self.copier.copy(one))
         self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1])
         self.assertIn("to another schema", await self.conflict(two))
+
+    async def test_versions_that_a_registry_did_not_give_are_copied_later(self) -> None:
+        """It went away when the version that is named was copied, and not yet the others of its subject."""
+        one = await self.register("t-value", avro("x"))
+        await self.register("t-value", avro("x", "y=1"))
+        asking, left = self.copier.source.ask, 2
+
+        async def ask(method: str, path: str, body: Any = None) -> Any:
+            nonlocal left
+            left -= "/versions/2" in path
+            if "/versions/2" in path and left >= 0:
+                raise RegistryUnavailable("no route")
+            return await asking(method, path, body)
+
+        self.patch(self.copier.source, "ask", ask)
+        for _ in range(2):
+            with self.assertRaises(RegistryUnavailable):
+                await self.copier.copy(one)
+        self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1])
+        self.assertTrue(await self.copier.copy(one))
+        self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1, 2])
 
     async def test_an_address_without_a_registry_is_no_answer(self) -> None:
         """All messages would go on without their schemas."""
