@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from twisted.internet import defer
 from twisted.internet.defer import Deferred
 
 from logd.broker.kafka.error_codes import (
@@ -19,6 +21,7 @@ from logd.broker.listening.addresses import Address
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.describe import DescribeRequests
 from logd.broker.security.rights import Rights
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import InvalidTopic, WireError
 from logd.log.epochs.history import NO_EPOCH
 from logd.protocol.kafka.apis import APIS
@@ -53,6 +56,8 @@ _CLUSTER_OPERATIONS = {
 }
 _NO_BROKER = -1
 _NO_ID = UUID(int=0)
+#: Seconds for which an answer about a new topic waits until its leaders are known here.
+_LEADERS_SECONDS = 1.0
 #: The endpoints that DescribeCluster is asked for.
 _BROKERS = 1
 
@@ -81,7 +86,7 @@ class KafkaDescribing:
         create = version < _SAYS_CREATE_FROM or bool(request.allow_auto_topic_creation)
         response = self.native.metadata(MetadataV1(valid, create and valid is not None))
         found: MetadataResponse = await response if isinstance(response, Deferred) else response
-        by_name = {topic.topic: topic for topic in found.topics}
+        by_name = {topic.topic: topic for topic in (*found.topics, *await self._new_topics(valid or ()))}
         # All of one moment, as a topic may be made again while others are served.
         entries = {name: self._broker.topics.get(name) for name in by_name}
         addresses, racks = self._addresses(), self._broker.addresses.racks()
@@ -106,6 +111,27 @@ class KafkaDescribing:
             topics=topics,
             authorized_operations=self._cluster_operations() if request.include_cluster_authorized_operations else None,
         )
+
+    async def _new_topics(self, names: Collection[str]) -> tuple[TopicMetadata, ...]:
+        """Return the topics that this broker has just heard of, once it has heard who leads them, or in a moment.
+
+        A client that is told of no leader asks again. But librdkafka may not do so for five minutes, where a program
+        asks it for offsets of partitions that it does not consume.
+        """
+        states = self._broker.replication.states
+        new = tuple([name for name in names if not states.is_complete(name)])
+        if not new or not states.is_connected:
+            return ()
+
+        async def complete() -> None:
+            for name in new:
+                await states.when_complete(name)
+
+        with suppress(defer.TimeoutError):
+            await with_timeout(self._broker.clock, _LEADERS_SECONDS, Deferred.fromCoroutine(complete()))
+        response = self.native.metadata(MetadataV1(new, False))
+        found: MetadataResponse = await response if isinstance(response, Deferred) else response
+        return found.topics
 
     async def describe_cluster(self, request: Any) -> Any:
         """Return the brokers, as Metadata does. There are no controllers that clients could ask for."""

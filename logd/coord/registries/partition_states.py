@@ -129,6 +129,11 @@ class PartitionStates:
         """Return whether a partition that is followed was looked for in the tree, readable or not."""
         return (topic, partition) not in self._first
 
+    def is_complete(self, topic: str) -> bool:
+        """Return whether all followed partitions of a topic were read."""
+        first = self._first
+        return not first or not any((topic, number) in first for number in self._topics.get(topic, ()))
+
     @property
     def is_connected(self) -> bool:
         """True while there is a session, so that states are read."""
@@ -301,6 +306,6 @@ class PartitionStates:
 
     def _check_complete(self, topic: str) -> None:
         event = self._complete.get(topic)
-        if event is not None and not any((topic, number) in self._first for number in self._topics.get(topic, ())):
+        if event is not None and self.is_complete(topic):
             del self._complete[topic]
             event.happen()

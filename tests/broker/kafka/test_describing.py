@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 from kafka.protocol.admin import DescribeClusterRequest
 from kafka.protocol.metadata import MetadataRequest
+from twisted.internet.defer import Deferred
 
 from logd.broker.listening.addresses import KafkaListener
+from logd.coord.partition_state import PartitionState
+from logd.coord.records import SessionState, Stat
 from logd.protocol.kafka.apis import APIS
 from logd.topic import TopicEntry
 from tests.broker.kafka.rig import KafkaTestCase
@@ -73,6 +77,31 @@ class MetadataTests(KafkaTestCase):
             (p.partition_index, p.error_code, p.leader_id, p.offline_replicas) for p in answer.topics[0].partitions
         ]
         self.assertEqual(found, [(0, 0, 1, []), (1, 5, -1, [2]), (2, 5, -1, [3])])
+
+    def test_a_new_topic_is_shown_once_its_leaders_are_known(self) -> None:
+        """Or after a second: librdkafka may not ask again for minutes where it was told of no leader."""
+        states = self.broker.replication.states
+        reading: list[Deferred[Any]] = []
+
+        def read(path: str) -> tuple[Deferred[Any], Deferred[Any]]:
+            reading.append(Deferred())
+            return reading[-1], Deferred()
+
+        connected = Mock(get_and_watch=read, state=SessionState.CONNECTED)
+        patching = self.patch(states, "_coordination", connected)
+        state = PartitionState(0, 0, (0,), (), {0: "i"})
+        for name, seconds, leader in (("t", 0.5, 0), ("late", 1.1, -1)):
+            self.broker.topics.show(name, TopicEntry("u", {0: (0,)}, replicated=True))
+            peer = self.kafka()
+            peer.send(asked(8, [name], allow_auto_topic_creation=False))
+            self.assertEqual(peer.answers(), [])
+            self.clock.advance(seconds)
+            if seconds < 1:
+                reading[-1].callback((state.encode(), Stat(*[0] * 11)))
+            ((topic,),) = [answer.topics for answer in peer.answers()]
+            self.assertEqual([part.leader_id for part in topic.partitions], [leader])
+            states.forget(name)
+        patching.restore()
 
     def test_racks(self) -> None:
         """A client is told the rack of each broker that names one."""
