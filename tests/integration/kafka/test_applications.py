@@ -28,6 +28,8 @@ class ApplicationTests(SynchronousTestCase):
         skip = (
             "starts Java programs: LOGD_KAFKA_APPLICATIONS=FOLDER, with the jars of Kafka Streams and Connect, runs it"
         )
+    elif not any(Path(JARS).glob("*.jar")):
+        skip = f"LOGD_KAFKA_APPLICATIONS names {JARS}, where there are no jars"
 
     def setUp(self) -> None:
         """Start a broker."""
