@@ -189,7 +189,11 @@ class Authentication:
             else:
                 finished.errback(error)
 
-        self._threads.run(work, done)
+        try:
+            self._threads.run(work, done)
+        except BaseException:  # no thread can start: the next one may try
+            self._hashing.release()
+            raise
         return finished
 
 

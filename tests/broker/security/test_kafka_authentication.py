@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -156,6 +157,16 @@ class KafkaAuthenticationTests(KafkaTestCase):
         self.clock.advance(FAILURE_SECONDS)
         self.settle()
         self.assertEqual([answer.error_code for answer in peers[-1].answers()], [FAILED])
+        self.assertEqual(self.step(self.begin("PLAIN"), b"\0ann\0secret").error_code, 0)
+
+    def test_a_thread_that_cannot_start_holds_up_no_later_check(self) -> None:
+        """The password after it is checked as ever."""
+        self.patch(Connection, "encrypted", True)
+        run = self.patch(type(self.broker.authentication._threads), "run", Mock(side_effect=RuntimeError("no thread")))
+        self.begin("PLAIN").send(SaslAuthenticateRequest[1](auth_bytes=b"\0ann\0secret"))
+        self.settle()
+        run.restore()
+        self.flushLoggedErrors(RuntimeError)
         self.assertEqual(self.step(self.begin("PLAIN"), b"\0ann\0secret").error_code, 0)
 
     def test_a_removed_user_is_cut_off(self) -> None:
