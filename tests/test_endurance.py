@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -149,6 +150,12 @@ class FlakesTests(SynchronousTestCase):
             processes = load._processes
             self.assertTrue(all(process.poll() is None for process in processes))
         self.assertTrue(all(process.poll() is not None for process in processes))
+
+    def test_each_process_of_a_load_has_a_session_of_its_own(self) -> None:
+        """Linux may share the processors among sessions first: in one session, they would weigh as much as one."""
+        with Load() as load:
+            sessions = {os.getsid(process.pid) for process in load._processes}
+            self.assertEqual(sessions, {process.pid for process in load._processes})
 
 
 class SoakTests(SynchronousTestCase):

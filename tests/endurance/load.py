@@ -26,7 +26,12 @@ class Load:
     def __enter__(self) -> Self:
         kinds = ["compute"] * (2 * (os.cpu_count() or 1)) + ["write"]
         self._processes = [
-            subprocess.Popen([sys.executable, "-m", "tests.endurance.load", kind], cwd=ROOT, stdin=subprocess.DEVNULL)
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.endurance.load", kind],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Linux may share processors among sessions, and each test has its own
+            )
             for kind in kinds
         ]
         return self
