@@ -168,7 +168,11 @@ class Claims:
             kept = next((where for where in wanted if self._owners.path(where) == error.path), None)
             if kept is None or not await self._is_owned_by_nobody(kept, wanted[kept]):
                 raise Conflict(f"{error}", error.path) from error
-            await self._take(held, doubtful, {where: stream for where, stream in wanted.items() if where != kept})
+            # A tree that was copied has many such nodes: all are looked for now, not one after the other.
+            others = {where: stream for where, stream in wanted.items() if where != kept}
+            lasting = await gather(self._is_owned_by_nobody(where, stream) for where, stream in others.items())
+            left = {where: others[where] for where, owned in zip(others, lasting, strict=True) if not owned}
+            await self._take(held, doubtful, left)
             return
         except NoNode as error:
             self._ready.clear()  # the parents, an offset or the topic were removed: create, read again
