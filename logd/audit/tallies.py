@@ -18,6 +18,7 @@ from logd.protocol.batch_layout import BATCH, batch_head
 from logd.protocol.entry import KEYED, LAYOUTS, MAGIC_AT, codec_at
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
+from logd.protocol.slices import decode_in_slices
 
 Buffer = bytes | memoryview
 
@@ -109,8 +110,10 @@ def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
         if magic == BATCH:
             counts = [(time, batch_head(data, at).messages)]
         elif codec_at(data, at):
-            decoded = loops.decode_set(bytes(data[at : at + size]))
-            counts = [(tally.time, tally.messages) for tally in tally_messages(decoded.messages, width)]
+            # In slices: a few hundred bytes may hold a million messages, which would take 280 MB.
+            slices = decode_in_slices(bytes(data[at : at + size]))
+            tallies = (tally for decoded in slices for tally in tally_messages(decoded.messages, width))
+            counts = [(tally.time, tally.messages) for tally in tallies]
         else:
             counts = [] if LAYOUTS[magic].is_gap else [(time, 1)]
         for when, messages in counts:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.audit import counter as counter_module
+from logd.audit import tallies
 from logd.audit.counter import WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier
 from logd.audit.spans import Span
@@ -19,6 +21,8 @@ from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from logd.protocol.slices import DECODED_MESSAGES
+from logd.protocol.wrapper import encode_wrapper
 
 REPORTER = Reporter("web1", 1, "instance")
 
@@ -181,6 +185,21 @@ class TallyTests(SynchronousTestCase):
         self.assertEqual(
             tally_heads(data, 10), [WindowTally(100, ALL_ORIGINS, 2, None), WindowTally(112, ALL_ORIGINS, 2, None)]
         )
+
+    def test_a_wrapper_is_opened_in_slices(self) -> None:
+        """A few hundred bytes may hold a million messages, which are not in memory together."""
+        slices: list[int] = []
+
+        def tally(messages: Sequence[Message], width: int) -> list[WindowTally]:
+            slices.append(len(messages))
+            return tally_messages(messages, width)
+
+        self.patch(tallies, "tally_messages", tally)
+        data = encode_wrapper("gzip", loops.encode_set([message(100 + number // 5000) for number in range(7000)]))
+        self.assertEqual(tally_heads(data, 1), [
+            WindowTally(100, ALL_ORIGINS, 5000, None), WindowTally(101, ALL_ORIGINS, 2000, None)
+        ])  # fmt: skip
+        self.assertLessEqual(max(slices), DECODED_MESSAGES)
 
     def test_the_heads_of_messages_outside_batches_are_counted(self) -> None:
         """In one window or several, and without a time in none."""

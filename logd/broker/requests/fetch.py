@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import ConsumedLogs
-from logd.broker.requests.boundary_search import Start, must_search, search_boundary
+from logd.broker.requests.boundary_search import Start, must_search, search_boundaries
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
 from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
@@ -86,25 +86,25 @@ class FetchRequests:
     def find_starts(self, request: FetchWait) -> list[Start] | Deferred[list[Start]]:
         """Return the position from which each part is read. Never fires once the connection is lost."""
         starts = self._starts(request)
-        finders = {
-            index: log
-            for index, part in enumerate(request.parts)
-            if isinstance(starts[index], int) and (log := self._must_look(part)) is not None
-        }
-        if not finders:
+        wanted: dict[PartitionLog, list[int]] = {}
+        for index, part in enumerate(request.parts):
+            if isinstance(starts[index], int) and (log := self._must_look(part)) is not None:
+                wanted.setdefault(log, []).append(index)
+        if not wanted:
             return starts
         resolved: Deferred[list[Start]] = Deferred()
 
-        def find() -> Generator[tuple[int, Start], None, None]:
-            for index, log in finders.items():
-                yield index, search_boundary(log, request.parts[index].offset)
+        def find() -> Generator[tuple[PartitionLog, int, Start], None, None]:
+            for log, indexes in wanted.items():
+                for offset, start in search_boundaries(log, [request.parts[index].offset for index in indexes]):
+                    yield log, offset, start
 
-        def found(boundaries: list[tuple[int, Start]] | None, error: BaseException | None) -> None:
-            there = dict(boundaries or ())
-            for index in finders:
-                starts[index] = start = there[index] if index in there else UnknownError(str(error))
+        def found(boundaries: list[tuple[PartitionLog, int, Start]] | None, error: BaseException | None) -> None:
+            there = {(log, offset): start for log, offset, start in boundaries or ()}
+            for log, index in [(log, index) for log, indexes in wanted.items() for index in indexes]:
+                part = request.parts[index]
+                starts[index] = start = there.get((log, part.offset), UnknownError(str(error)))
                 if isinstance(start, UnknownError):
-                    part = request.parts[index]
                     _log.warn(
                         "{topic}-{partition}: {error}",
                         topic=part.topic,

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from attrs import define
 from twisted.logger import Logger
 
+from logd.checkedjson import excerpt
 from logd.coord import paths
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode, SessionExpired
 from logd.coord.interfaces import ICoordination
@@ -47,12 +48,21 @@ class Claims:
 
     _log = Logger()
 
-    def __init__(self, coordination: ICoordination, owners: OwnerRegistry, offsets: OffsetRegistry) -> None:
+    def __init__(
+        self,
+        coordination: ICoordination,
+        owners: OwnerRegistry,
+        offsets: OffsetRegistry,
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``freed`` is called when a partition that could not be used may have become free."""
         self._coordination = coordination
+        self._freed = freed
         self._owners = owners
         self._offsets = offsets
         self._held: dict[TopicPartition, Claim] = {}
-        #: Partitions that are not claimed because their offset's node has no position, each with its stream.
+        #: Partitions that are not claimed because their offset's node has no position, or because nobody will release
+        #: their owner's node, each with its stream.
         self._unusable: dict[TopicPartition, str] = {}
         #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
@@ -155,7 +165,15 @@ class Claims:
         try:
             results = await self._coordination.multi([*operations, *(Check(paths.topic(topic)) for topic in topics)])
         except (NodeExists, BadVersion) as error:
-            raise Conflict(f"{error}", error.path) from error
+            kept = next((where for where in wanted if self._owners.path(where) == error.path), None)
+            if kept is None or not await self._is_owned_by_nobody(kept, wanted[kept]):
+                raise Conflict(f"{error}", error.path) from error
+            # A tree that was copied has many such nodes: all are looked for now, not one after the other.
+            others = {where: stream for where, stream in wanted.items() if where != kept}
+            lasting = await gather(self._is_owned_by_nobody(where, stream) for where, stream in others.items())
+            left = {where: others[where] for where, owned in zip(others, lasting, strict=True) if not owned}
+            await self._take(held, doubtful, left)
+            return
         except NoNode as error:
             self._ready.clear()  # the parents, an offset or the topic were removed: create, read again
             raise Conflict(f"{error}", error.path) from error
@@ -179,6 +197,31 @@ class Claims:
             problem=found.problem,
         )
         return False
+
+    async def _is_owned_by_nobody(self, where: TopicPartition, stream: str) -> bool:
+        """Leave a partition alone if its owner's node belongs to no session, and return whether that is so.
+
+        No consumer has made such a node, and none will remove it: to wait for that would stop all other partitions.
+        """
+        owner = await self._owners.read(where)
+        if owner is None or owner.session_id:
+            return False
+
+        def gone(_: object) -> None:
+            if self._unusable.pop(where, None) is not None:
+                self._freed()
+
+        self._unusable[where] = stream
+        path = self._owners.path(where)
+        stat, watch = self._coordination.exists_and_watch(path)
+        watch.addCallbacks(gone, lambda _: None)
+        stat.addCallbacks(lambda found: gone(None) if found is None else None, lambda _: None)
+        self._log.error(
+            "group {group}: {where} is not consumed, since {path} belongs to no consumer's session ({stream}), so that "
+            "no consumer will remove it: remove it with a ZooKeeper client",
+            group=self._offsets.group, where=where, path=path, stream=excerpt(owner.stream),
+        )  # fmt: skip
+        return True
 
     async def _give_back(self, held: dict[TopicPartition, Claim], doubtful: dict[TopicPartition, str]) -> None:
         """Release each, unless others have claimed it since: a deletion alone would not tell whose claim it removes."""

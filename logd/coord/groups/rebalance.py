@@ -75,7 +75,8 @@ class GroupShare:
         self._callbacks = callbacks
         registry = ConsumerRegistry(coordination, group)
         self._registration = Registration(registry, consumer)
-        self._claims = Claims(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
+        owners, offsets = OwnerRegistry(coordination, group), OffsetRegistry(coordination, group)
+        self._claims = Claims(coordination, owners, offsets, callbacks.changed)
         self._view = GroupView(coordination, registry, callbacks.changed)
         self._tenure = Tenure(coordination, clock, reader, callbacks.out_of_touch)
         #: The session of the registration and the claims.

@@ -35,6 +35,10 @@ MADE_BATCH_BYTES = 64 << 10
 LEAST_MADE_BYTES = 1 << 10
 #: Larger wrappers, and batches that have to be opened, are left to a thread: they may become a thousand times larger.
 INLINE_WRAPPER_BYTES = 2 << 10
+#: So are those that become larger than this, whatever their own size: 1 KiB of zstd can become 10 MiB.
+INLINE_OPENED_BYTES = 64 << 10
+#: The most wrappers that are left out of one answer. Opening one may take 50 ms, and clients do not wait for minutes.
+MOST_LEFT_OUT = 50
 _BASE_OFFSET_BYTES = 8
 _BATCH_LAYOUT = LAYOUTS[BATCH]
 
@@ -226,9 +230,13 @@ class FetchedEntries:
             return
         stop = at + size
         several = codec_at(data, at) != 0 or data[at + MAGIC_AT] == BATCH
-        if several and self.bounds.inline and size > INLINE_WRAPPER_BYTES:
+        inline = several and self.bounds.inline
+        if inline and size > INLINE_WRAPPER_BYTES:
             self.is_heavy = True
             return
+        most = self.bounds.max_decompressed
+        if inline:
+            most = min(most, INLINE_OPENED_BYTES)
         if not several:
             if self.bounds.magic == KAFKA_MAGIC and not self._messages and self._take_records(slice_bytes):
                 return
@@ -246,18 +254,20 @@ class FetchedEntries:
                 start_at=self.bounds.start_at if several else -1,
                 limit=MOST_MESSAGES,
                 limit_bytes=slice_bytes if several else sys.maxsize,
-                max_decompressed=self.bounds.max_decompressed,
-                max_decompressed_messages=self.bounds.max_decompressed_messages,
+                max_decompressed=most,
+                # No offsets can number more messages than bytes: such a wrapper is not read to its end.
+                max_decompressed_messages=min(self.bounds.max_decompressed_messages, size),
                 opened=opened,
             )
             messages, opened, error, begin = decoded.messages, decoded.opened, decoded.error, decoded.consumed
             if isinstance(error, WrapperTooLarge):
-                self.left_out.append((here, str(error)))
+                has_too_many = error.setting == "max_decompressed_messages"
+                if inline and not has_too_many and most < self.bounds.max_decompressed:
+                    self.is_heavy = True
+                    return
+                unnumbered = has_too_many and error.limit == size
+                self._leave_out(here, f"it has more messages than its {size} bytes" if unnumbered else str(error))
                 messages = []
-            elif any(message.next_position <= message.id for message in messages):
-                count = len(messages) if opened is None else opened.count
-                self.left_out.append((here, f"it has {count} messages in {size} bytes"))
-                messages, opened = [], None
             self._messages += messages
             if opened is None or error is not None:
                 break
@@ -271,6 +281,12 @@ class FetchedEntries:
             self.damaged_at = self._position + stop
         self._at = stop
         self._make_batch()
+
+    def _leave_out(self, position: int, reason: str) -> None:
+        """Leave out a wrapper. Behind many of them the answer ends, and the client asks for what follows."""
+        self.left_out.append((position, reason))
+        if len(self.left_out) >= MOST_LEFT_OUT and self.bounds.magic == KAFKA_MAGIC:
+            self.full = True  # a client of older formats could not be moved over them
 
     def _take_records(self, slice_bytes: int) -> bool:
         """Make a batch of the entries from the one at hand on that are messages as they are; return whether there are.

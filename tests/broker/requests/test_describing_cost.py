@@ -1,9 +1,10 @@
-"""Tests of the cost of DescribeLog: positions share reads, and the thread is given back after each slice."""
+"""Tests of the cost of searches for entries: positions share reads, and the thread is given back after each slice."""
 
 from __future__ import annotations
 
 from logd.broker.disk_slices import SLICE_STEPS
 from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
@@ -45,6 +46,15 @@ class CostTests(BrokerTestCase):
         """10,000 positions may not cost 1 MiB each."""
         step = self.end // 10_000
         self.assertLess(self.read(*range(0, 10_000 * step, step)), 2 * self.end)
+
+    def test_a_fetch_at_many_offsets_of_a_partition_costs_one_pass(self) -> None:
+        """It may name a partition thousands of times."""
+        offsets = range(1, self.end, self.end // 1000)
+        before = self.files.bytes_read
+        parts = tuple([FetchPart("t", 0, 0, offset, 1, False) for offset in offsets])
+        answer = self.ask(self.peer, FetchWait(0, 1, 1 << 20, parts))
+        self.assertEqual([part.first_position for part in answer.parts], [offset // SIZE * SIZE for offset in offsets])
+        self.assertLess(self.files.bytes_read - before, 2 * self.end)
 
     def test_repeated_positions_cost_as_much_as_one(self) -> None:
         """Other positions in the same entry cost no more either."""

@@ -124,6 +124,24 @@ class BadOffsetTests(GroupTestCase):
         self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
+class LastingOwnerTests(GroupTestCase):
+    """An owner's node that ends with no session, such as one of a tree that was copied."""
+
+    def test_a_partition_that_nobody_will_release_stands_still_alone(self) -> None:
+        """All others are consumed, and it follows once the node is removed."""
+        for number in (0, 5):
+            self.get(self.outsider.create(paths.group_owner("g", "t", number), b"ghost\x1b", makepath=True))
+        a = self.join("a")
+        self.run_for(3.0)
+        self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
+        self.get(self.outsider.delete(paths.group_owner("g", "t", 0)))
+        self.run_for(3.0)
+        self.assertEqual(a.numbers, [0, 1, 2, 3, 4, 6, 7])
+        self.get(self.outsider.delete(paths.group_owner("g", "t", 5)))
+        self.settle()
+        self.assertEqual(a.numbers, list(range(8)))
+
+
 class RemadeTopicTests(GroupTestCase):
     """A topic that is deleted, and made again under another uuid."""
 

@@ -15,7 +15,7 @@ from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.kafka.answer_bounds import AnswerBounds
-from logd.protocol.kafka.fetched_entries import MOST_DELTA, FetchedEntries
+from logd.protocol.kafka.fetched_entries import MOST_DELTA, MOST_LEFT_OUT, FetchedEntries
 from logd.protocol.kafka.wire_batches import entry_of_wire_batch, wire_batch_end
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
@@ -202,7 +202,7 @@ class FetchedEntriesTests(SynchronousTestCase):
         large = encode_wrapper("gzip", loops.encode_set([Message(b"x" * 5000)]))
         self.assertLess(len(wrapper), 200)
         plain = loops.encode_set([Message(b"plain")])
-        for each, reason in ((wrapper, "200 messages"), (large, "max")):
+        for each, reason in ((wrapper, f"more messages than its {len(wrapper)} bytes"), (large, "max")):
             data = plain + each + plain
             entries = FetchedEntries(0, AnswerBounds(4000, 300))
             entries.convert(data, 0)
@@ -210,6 +210,34 @@ class FetchedEntriesTests(SynchronousTestCase):
             ((place, why),) = entries.left_out
             self.assertEqual((place, entries.next_position), (len(plain), len(data)))
             self.assertIn(reason, why)
+
+    def test_wrappers_that_become_large_are_left_to_a_thread(self) -> None:
+        """Whatever their own size: to decompress them takes too long for a turn of the reactor."""
+        small = encode_wrapper("gzip", loops.encode_set([Message(b"small")]))
+        for message_set in ([Message(b"")] * 20_000, [Message(bytes(50_000))] * 10):
+            large = encode_wrapper("zstd", loops.encode_set(message_set))
+            self.assertLess(len(large), 1000)
+            entries = FetchedEntries(0, AnswerBounds(inline=True))
+            entries.convert(small + large, 0)
+            self.assertEqual((entries.is_heavy, entries.position, entries.left_out), (True, len(small), []))
+            self.assertEqual([found[2] for found in read(sent(entries))], [b"small"])
+
+    def test_a_wrapper_with_more_messages_than_bytes_is_not_read_to_its_end(self) -> None:
+        """A few hundred bytes can hold a million messages, whose check takes a second: so it is left out before."""
+        some, wrong = loops.encode_set([Message(b"")] * 20_000), b"\0\0\0\5\0\1\2\3\4"
+        entries = converted(encode_wrapper("zstd", some + wrong))
+        self.assertEqual((len(entries.left_out), entries.damaged_at), (1, -1))
+
+    def test_an_answer_ends_behind_many_wrappers_that_are_left_out(self) -> None:
+        """A client would not wait for all of them: it is moved over some, and asks for what follows."""
+        wrapper = encode_wrapper("gzip", loops.encode_set([Message(b"x")] * 200))
+        data = wrapper * 2 * MOST_LEFT_OUT
+        entries = converted(data)
+        self.assertEqual((len(entries.left_out), entries.full), (MOST_LEFT_OUT, True))
+        self.assertEqual((read(sent(entries)), entries.next_position), ([], MOST_LEFT_OUT * len(wrapper)))
+        old = FetchedEntries(0, AnswerBounds(magic=1))
+        old.convert(data, 0)
+        self.assertEqual((len(old.left_out), old.position), (2 * MOST_LEFT_OUT, len(data)))
 
     def test_many_messages(self) -> None:
         """They become several batches."""
