@@ -203,6 +203,9 @@ class FollowerRole:
             log.append([memoryview(data)[: found.consumed]], found.entries, found.newest)  # without a copy
         except LogdError as error:
             return self._refuse(str(error))
+        # A producer may wait for this copy at the leader, which gathers for flush.messages and flush.ms; and a follower
+        # that did so as well would be taken for one that has fallen behind.
+        log.flush_soon()
         return True
 
     def _refuse(self, reason: str) -> bool:

@@ -86,8 +86,12 @@ class InSyncSet:
         """Return the members that have not fallen behind; ``end`` is that of the leader's log."""
         return [member for member in state.in_sync if member == self._me or not self._is_behind(member, end)]
 
-    def joining(self, state: PartitionState, replicas: Collection[int], least: int) -> list[int]:
-        """Return the followers that have flushed up to ``least``, and are no members yet."""
+    def joining(self, state: PartitionState, replicas: Collection[int], least: int, end: int) -> list[int]:
+        """Return the followers that have flushed up to ``least``, would stay, and are no members yet.
+
+        ``end`` is that of the leader's log. While the leader flushes nothing itself, a follower that has fallen behind
+        has flushed up to ``least`` all the same: it would leave and join again without a pause.
+        """
         latest = self._clock.seconds() - LEFT_OUT_SECONDS
         return [
             broker
@@ -97,6 +101,7 @@ class InSyncSet:
             and broker in replicas
             and self._left_out.get(broker, latest) <= latest
             and self._live().get(broker) == follower.instance
+            and not self._is_behind(broker, end)
         ]
 
     def is_settled(self, state: PartitionState, end: int) -> bool:

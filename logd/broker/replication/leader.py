@@ -292,7 +292,7 @@ class LeaderRole:
         state, end, least = self._known.state, self.log.end, self.log.settings.min_insync_replicas
         joining: list[int] = []
         if self.knows_visible_end or len(state.in_sync) < least:
-            joining = self._in_sync_set.joining(state, self.replicas, self._joining_end)
+            joining = self._in_sync_set.joining(state, self.replicas, self._joining_end, end)
         wanted = tuple(sorted([*self._in_sync_set.staying(state, end), *joining]))
         forgets = bool(state.last) and len(wanted) >= least
         if wanted != tuple(sorted(state.in_sync)) or forgets:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import click
+from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
@@ -19,14 +20,16 @@ from logd.broker.descriptors import raise_limit
 from logd.broker.listening.ports import check_tree_open
 from logd.cli.cluster.salvage import salvage_tree
 from logd.cli.reactor_command import run
-from logd.cli.terminal.exits import SIGNALLED
+from logd.cli.terminal.exits import FAILED, OK, SIGNALLED
 from logd.config.zookeeper import security_of_environment
 from logd.coord.server.four_letter_words import metrics
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.tree.store import NODES, NODES_BYTES
 from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.deferreds.timeouts import fired_within
 from logd.errors import ConfigurationError, DataDirectoryError
+from logd.log.disk.folders import make_folder
 from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import META, TOPICS
 from logd.net.server_tls import reactor_for_listeners
@@ -37,6 +40,8 @@ from logd.supervision.supervised import Supervised
 DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"
 #: One for syncs, and one for a snapshot at the same time.
 _THREADS = 2
+#: The longest time of a stop. A disk that answers later does not hold up the end of the process.
+STOP_SECONDS = 10.0
 #: Connections that may wait to be accepted. Twisted's default is 50, and a client beyond it retries after a second.
 _BACKLOG = 1024
 #: New objects at which Python's garbage collector looks for cycles.
@@ -136,11 +141,25 @@ def zookeeper(
     """
     if salvage:
         ctx.exit(salvage_tree(os.path.abspath(data), yes))
-    status = run(lambda reactor: _serve(reactor, os.path.abspath(data), listen, open_to_network, options))
-    ctx.exit(0 if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT) else status)
+    outcome = TreeOutcome()
+    status = run(lambda reactor: serve(reactor, os.path.abspath(data), listen, open_to_network, options, outcome))
+    if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT):
+        status = OK if outcome.is_closed else FAILED
+    ctx.exit(status)
 
 
-async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, options: dict[str, int]) -> None:
+@define
+class TreeOutcome:
+    """The result of a run that decides the exit status after a signal."""
+
+    #: False if the disk did not let the tree be closed in time.
+    is_closed: bool = True
+
+
+async def serve(
+    reactor: Any, data: str, listen: str, open_to_network: bool, options: dict[str, int], outcome: TreeOutcome
+) -> None:
+    """Serve the tree in the directory ``data`` until cancelled. Raises ConfigurationError, DataDirectoryError."""
     settings = CoordinationServerSettings(
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
@@ -149,7 +168,7 @@ async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, op
         nodes_bytes=options["nodes_bytes"],
     )
     own = CoordinationSettings.secured("127.0.0.1", security_of_environment(os.environ)).access_lists().own
-    _check_directory(data)
+    check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
     raise_limit()
     # A request's objects are freed when it is answered, and those in the tree form no cycles: the collector need not
@@ -202,8 +221,16 @@ async def _serve(reactor: Any, data: str, listen: str, open_to_network: bool, op
                 supervised.stop()
             await _as_deferred(port.stopListening())
     finally:
-        await server.stop()
-        threads.stop()
+        outcome.is_closed = await fired_within(reactor, STOP_SECONDS, server.stop())
+        if outcome.is_closed:
+            threads.stop()
+        else:
+            server.log.critical(
+                "the disk of {data} has not answered for {seconds:.0f} s, and is not waited for: changes that were "
+                "acknowledged are on it, and the next start checks the rest",
+                data=data,
+                seconds=STOP_SECONDS,
+            )
 
 
 def _supervised(reactor: Any, server: CoordinationServer, threads: DiskThreads) -> Supervised | None:
@@ -230,10 +257,10 @@ def _supervised(reactor: Any, server: CoordinationServer, threads: DiskThreads) 
     return supervised
 
 
-def _check_directory(data: str) -> None:
-    """Create the directory; refuse the data directory of a broker."""
+def check_directory(data: str) -> None:
+    """Create the directory as brokers do, not readable for others; refuse the data directory of a broker."""
+    make_folder(LocalFiles(), data)
     try:
-        os.makedirs(data, exist_ok=True)
         names = os.listdir(data)
     except OSError as error:
         raise DataDirectoryError(f"directory {data} cannot be used: {error}") from error

@@ -16,7 +16,7 @@ from logd.cli.blocking_command import run_blocking
 from logd.cli.options import absolute, broker_option, json_option, tls_options
 from logd.cli.spark.requirements import needs_spark
 from logd.cli.terminal.exits import complain
-from logd.cli.terminal.tables import show
+from logd.cli.terminal.tables import show, show_line
 from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
 from logd.net.credentials import credentials_of_environment
 
@@ -111,7 +111,7 @@ def _sql(
         raise _explained(error) from error
     if as_json:
         for row in rows[:limit]:
-            click.echo(json.dumps(_plain(row.asDict(recursive=True)), ensure_ascii=False))
+            show_line(json.dumps(_plain(row.asDict(recursive=True)), ensure_ascii=False))
     else:
         show(columns, [tuple(_cell(value) for value in row) for row in rows[:limit]])
     if len(rows) > limit:

@@ -32,6 +32,11 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     _print(headings, table, numbers)
 
 
+def show_line(text: str) -> None:
+    """Print one line that may have others' words in it, such as messages: a terminal must not obey them."""
+    click.echo(_escaped(text) if sys.stdout.isatty() else text)
+
+
 def show_before_asking(columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool) -> None:
     """Print rows that a question is about; on stderr if standard output is for JSON alone."""
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

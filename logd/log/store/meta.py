@@ -27,6 +27,8 @@ FIRST_FORMAT = 1
 BATCH_FORMAT = 2
 _FORMATS = (FIRST_FORMAT, BATCH_FORMAT)
 _LIMIT = 512
+#: The beginning of the file's content, of whatever format.
+_BEGINNING = b'{"format": '
 
 
 @frozen
@@ -107,10 +109,15 @@ def read_or_make_meta(
             meta = copy
         elif any(map(_is_ours, files.list(path))):
             raise _unknown_instance(path, error) from error
+        elif not _may_be_torn(content):
+            raise DataDirectoryError(
+                f"{where} is no file of logd, and stays as it is: give this broker a directory of its own, or move "
+                "that file away"
+            ) from error
         else:
             # Written in place, because this file holds the lock: a power loss may leave a part of it. But then the
             # directory has nothing else of logd, since this file is synced before anything else is created. Other
-            # files may be there: a new file system has its lost+found.
+            # files may be there: a new file system has its lost+found, and a folder of somebody's a meta of its own.
             meta = Meta(broker_id or 0, new_instance())
         _rewrite(lock, meta)
     if copy is not None and copy == evolve(meta, format=copy.format) and copy.format > meta.format:
@@ -145,6 +152,12 @@ def raise_format(files: IFileOperations, path: str, meta: Meta) -> None:
         file.sync_data()
     finally:
         file.close()
+
+
+def _may_be_torn(content: bytes) -> bool:
+    """Return whether a power loss may have left this of a first ``meta``: what was not written is zeros."""
+    beginning = zip(content, _BEGINNING, strict=False)
+    return len(content) < _LIMIT and all(byte in (0, ours) for byte, ours in beginning)
 
 
 def _rewrite(file: IFile, meta: Meta) -> None:

@@ -38,6 +38,66 @@ class InSyncTests(ReplicaTestCase):
         self.assertEqual((role.state.version, self.in_sync()), (version, (0, 1, 2)))
 
 
+class GatheredTests(ReplicaTestCase):
+    """Three replicas of a topic whose ``flush.messages`` and ``flush.ms`` are long in coming."""
+
+    def setUp(self) -> None:
+        """Change the settings of the topic."""
+        super().setUp()
+        self.cluster.wait(self.admin.alter("t", {"flush.messages": 10_000, "flush.ms": 600_000}))
+        self.cluster.advance(1.0)
+
+    def test_producers_with_acks_all_do_not_wait_for_the_followers_to_gather(self) -> None:
+        """What they wait for is on every disk at once, as with a single copy."""
+        began = self.cluster.clock.seconds()
+        sent = self.send(b"hello")
+        self.assertLess(self.cluster.clock.seconds() - began, 0.5)
+        self.assertEqual({log.flushed_end for log in self.logs().values()}, {sent.next_position})
+
+    def test_gathered_messages_leave_the_in_sync_set_as_it_is(self) -> None:
+        """The leader gathers them for longer than a follower may be behind."""
+        version = self.leader_role.state.version
+        self.send(b"gathered", acks=1)
+        self.cluster.advance(10.0)
+        self.assertEqual((self.leader_role.state.version, self.in_sync()), (version, (0, 1, 2)))
+        leader = self.logs()[self.leader.host]
+        self.assertLess(leader.visible_end, leader.end, "it was flushed before its time")
+
+    def test_leaders_change_without_a_wait(self) -> None:
+        """Neither an orderly stop nor the next leader's readers wait for what was gathered."""
+        self.send(b"gathered", acks=1)
+        former = self.leader
+        began = self.cluster.clock.seconds()
+        self.cluster.wait(former.stop())
+        self.assertLess(self.cluster.clock.seconds() - began, 2.0)
+        self.cluster.advance(2.0)
+        self.assertIsNot(self.leader, former)
+        self.assertTrue(self.leader_role.knows_visible_end)
+
+    def test_a_follower_that_has_fallen_behind_leaves_once(self) -> None:
+        """It has flushed all that is visible, as the leader shows nothing that it gathers."""
+        self.send(b"before")
+        producer = self.cluster.producer(acks=1)
+        self.cluster.wait(producer.send("t", b"gathered"))
+        self.cluster.advance(2.0)
+        version, clock = self.leader_role.state.version, self.followers[0].clock
+        assert clock is not None
+        clock.pause()
+        self.cluster.wait(producer.send("t", b"gathered while it stands still"))
+        self.cluster.advance(3.0)
+        self.assertEqual((self.leader_role.state.version, len(self.leader_role.in_sync)), (version + 1, 2))
+        clock.resume()
+        self.cluster.advance(5.0)
+        self.assertEqual(self.in_sync(), (0, 1, 2))
+
+    @property
+    def leader_role(self) -> LeaderRole:
+        """What the leader does for the partition."""
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        return role
+
+
 class DeadLeaderTests(ReplicaTestCase):
     """A partition of three replicas."""
 

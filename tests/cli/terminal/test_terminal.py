@@ -17,7 +17,7 @@ from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import write_all
 from logd.cli.terminal.progress import ProgressLine
 from logd.cli.terminal.rendering import renderer
-from logd.cli.terminal.tables import show, show_before_asking
+from logd.cli.terminal.tables import show, show_before_asking, show_line
 from logd.protocol.message import Message
 from tests.cli.terminal.doubles import Terminal
 
@@ -126,6 +126,13 @@ class TablesTests(SynchronousTestCase):
         self.assertIn("a\\x1b]0;owned\\x07\\xc2\\x9b2J", shown)
         self.assertEqual([each for each in shown if not each.isprintable() and each != "\n"], [])
         self.assertEqual(self.shown(io.StringIO(), rows), "a\\x1b]0;owned\\x07\\xc2\\x9b2J\tone\\ttwo\\nthree\n")
+
+    def test_control_characters_in_a_line_are_written_out_at_a_terminal(self) -> None:
+        """JSON keeps some of them as they are; a script gets the line unchanged."""
+        for stream, shown in ((Terminal(), r'{"text": "\xc2\x9b2J\x7f"}'), (io.StringIO(), '{"text": "\x9b2J\x7f"}')):
+            self.patch(sys, "stdout", stream)
+            show_line('{"text": "\x9b2J\x7f"}')
+            self.assertEqual(stream.getvalue(), shown + "\n")
 
     def test_numbers_and_addresses_are_never_folded(self) -> None:
         """However few columns there are, the long text is folded instead and stays complete."""

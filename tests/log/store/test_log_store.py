@@ -115,7 +115,7 @@ class DirectoryTests(SynchronousTestCase):
 
     def test_an_identity_is_never_guessed(self) -> None:
         """A directory without any data gets a new one."""
-        for rest in (b"", b'{"format": 1, "bro', bytes(50), b"[]\n"):
+        for rest in (b"", b'{"format": 1, "bro', bytes(50)):
             files = MemoryFiles()
             store(files).open()
             files.restart(False)
@@ -128,6 +128,16 @@ class DirectoryTests(SynchronousTestCase):
             files.make_directory("/data/t-0")
             with self.assertRaisesRegex(DataDirectoryError, "/data/meta is damaged .*not guessed.*/brokers/stored"):
                 store(files).open()
+
+    def test_somebody_elses_file_is_not_overwritten(self) -> None:
+        """A directory with other files in it may have a ``meta`` of another program."""
+        for content in (b"[]\n", b'{"name": "notes"}\n', b"title: notes\n", b'{"format": 7, ' + bytes(500)):
+            files = MemoryFiles()
+            files.make_directory("/data")
+            files.open("/data/meta", create=True).append([content])
+            with self.assertRaisesRegex(DataDirectoryError, "/data/meta is no file of logd.*a directory of its own"):
+                store(files).open()
+            self.assertEqual((bytes(files._inode("/data/meta").data), files.list("/data")), (content, ["meta"]))
 
     def test_an_unusable_directory_is_named(self) -> None:
         """Nothing stays open or locked, so the next try can succeed."""
