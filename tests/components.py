@@ -149,7 +149,7 @@ COMPONENTS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Component("mirror", 5, ("logd.mirror",), beside=("logd.web",)),
+    Component("mirror", 5, ("logd.mirror",), beside=("logd.service_options", "logd.web")),
     Component(
         "cli",
         5,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from configparser import ConfigParser
@@ -14,6 +15,7 @@ from twisted.plugin import getPlugins
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 import logd
+from logd.protocol.optional_packages import EXTRAS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,6 +57,27 @@ class PackagesTests(SynchronousTestCase):
     def test_the_package_is_marked_as_typed(self) -> None:
         """A user's type checker ignores the annotations without py.typed."""
         self.assertTrue((ROOT / "logd" / "py.typed").exists())
+
+
+class ExtrasTests(SynchronousTestCase):
+    """What messages and pages say about packages that are not installed."""
+
+    def test_messages_name_the_requirements_of_setup_cfg(self) -> None:
+        """Otherwise the command that they give installs another version than the extra."""
+        config = ConfigParser()
+        config.read(ROOT / "setup.cfg")
+        extras = config["options.extras_require"]
+        for name, requirements in EXTRAS.items():
+            listed = [line.replace(" ", "") for line in extras[name].strip().splitlines()]
+            self.assertEqual(list(requirements), listed, name)
+
+    def test_nothing_says_to_install_logd_by_its_name(self) -> None:
+        """A package of that name in a registry is another project."""
+        paths = [ROOT / "README.md"]
+        for folder in ("logd", "spark", "demo", "examples", "contrib", "docs"):
+            paths += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ".service"}]
+        found = [str(path) for path in paths if re.search(r"pip install '?logd\b", path.read_text("utf-8"))]
+        self.assertEqual(found, [])
 
 
 class PluginTests(TestCase):

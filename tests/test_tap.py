@@ -153,7 +153,7 @@ class OptionsTests(TestCase):
 
         self.patch(endpoints, "serverFromString", parse)
         text = self.refused("--data", "d", "--listen", "ssl:1:privateKey=k:certKey=c")
-        self.assertIn("pip install 'logd[tls]'", text)
+        self.assertIn("pip install 'twisted[tls]>=25.5'", text)
 
     def test_an_endpoint_that_twisted_cannot_read_is_refused(self) -> None:
         """The error comes before the start and names the setting."""

@@ -13,6 +13,7 @@ import click
 from logd import __version__
 from logd.cli.lazy_group import PLAIN, Lazy, LazyGroup
 from logd.errors import LogdError
+from logd.unprinted import is_in_log
 from logd.unused_tls import may_need_tls
 
 _EPILOG = """\b
@@ -233,7 +234,8 @@ class Commands(LazyGroup):
         except (LogdError, OSError) as error:
             from logd.cli.terminal.exits import report, status_of
 
-            report(error)
+            if not is_in_log(error):
+                report(error)
             ctx.exit(status_of(error))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.application.service import IService
 from twisted.internet.endpoints import serverFromString
-from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from logd.coord import paths
@@ -17,11 +16,13 @@ from logd.mirror.running import MirrorPlan
 from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import Rename, TopicChoice
+from logd.service_options import ServiceOptions
 
 
-class MirrorOptions(UsageOptions):
+class MirrorOptions(ServiceOptions):
     """The options of ``twistd logd-mirror``. ``plan`` is set once they are parsed."""
 
+    command = "logd-mirror"
     plan: MirrorPlan
 
     synopsis = "--from ZK_OR_BROKERS --to ZK_OR_BROKERS --topics PATTERN [options]"
@@ -53,11 +54,6 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
     def opt_rename(self, rule: str) -> None:
         """PATTERN=NAME: call matching topics NAME on the target, for example: --rename '(.*)=east.\\1'"""
         self["rename"].append(rule)
-
-    def parseArgs(self, *arguments: str) -> None:  # noqa: N802  # Twisted calls it
-        """Refuse arguments that are not options."""
-        if arguments:
-            raise UsageError(f"{arguments[0]!r} is not an option; options begin with --")
 
     def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
         """Check the options."""

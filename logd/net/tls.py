@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 
 from logd.errors import ConfigurationError
+from logd.protocol.optional_packages import pip_install
 
 
 def tls_context(
@@ -39,5 +40,5 @@ def endpoint_problem(error: Exception) -> str:
     if (isinstance(error, ModuleNotFoundError) and error.name == "OpenSSL") or (
         isinstance(error, NameError) and error.name == "optionsForClientTLS"
     ):
-        return "TLS needs the extra tls: pip install 'logd[tls]'"
+        return f"TLS needs packages that are not installed: {pip_install('tls')}"
     return str(error) or type(error).__name__

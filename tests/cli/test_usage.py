@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from io import BytesIO, TextIOWrapper
 from typing import ClassVar
@@ -135,6 +136,18 @@ class UsageTests(SynchronousTestCase):
                 if isinstance(parameter, click.Option):
                     self.assertIn(parameter.opts[0], output)
         self.assertIn(["topics", "delete"], [path for path, _ in commands])
+
+    def test_no_example_listens_to_strangers(self) -> None:
+        """A port that other machines can reach is refused where it is open to everybody."""
+        commands: list[tuple[str, click.Command]] = [("logd", main)]
+        listening = 0
+        for name, command in commands:
+            if isinstance(command, click.Group):
+                commands += subcommands(command)
+            for example in re.findall(r".*(?:listen|--http) (?:tcp|ssl):.*", command.epilog or ""):
+                listening += 1
+                self.assertRegex(example, "interface=127.0.0.1|LOGD_ZOOKEEPER_DIGEST_FILE=|--open-to-network", name)
+        self.assertGreater(listening, 3)
 
     def test_every_summary_fits_in_one_line(self) -> None:
         """Click would cut a longer one in eighty columns."""

@@ -362,7 +362,8 @@ class ConnectTests(SynchronousTestCase):
             raise NameError("name 'optionsForClientTLS' is not defined", name="optionsForClientTLS")
 
         self.patch(connection, "clientFromString", parse)
-        with self.assertRaisesRegex(ConfigurationError, r"'tls:h:6667' cannot be used: .*pip install 'logd\[tls\]'"):
+        words = r"'tls:h:6667' cannot be used: .*pip install 'twisted\[tls\]>=25.5'"
+        with self.assertRaisesRegex(ConfigurationError, words):
             endpoint_for(MemoryReactorClock(), "tls:h:6667")
 
     def test_files_that_an_endpoint_names_and_that_are_of_no_use_are_told(self) -> None:

@@ -15,6 +15,7 @@ from logd.protocol.batch_layout import with_leader_epoch
 from logd.protocol.entry import LAYOUTS, Layout, encode_gap
 from logd.protocol.message import Message
 from logd.protocol.requests.alter_topic import AlterTopic, AlterTopicResponse
+from logd.protocol.requests.apis import NATIVE_APIS
 from logd.protocol.requests.authenticate import Authenticate, AuthenticateResponse
 from logd.protocol.requests.create_delete_topic import (
     CreateTopic,
@@ -378,6 +379,15 @@ class DocumentationTests(SynchronousTestCase):
             self.assertEqual((name, joined(encode_response(response, ID)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])
             self.assertEqual(read_response(request, Reader(frame, 8, len(frame))), response)
+
+    def test_every_version_of_a_request_is_named(self) -> None:
+        """A client that others write then asks for no version that brokers do not know, and can ask for all."""
+        words = re.search(r"The version is 0, in (.*) also 1, and in (.*) also 2\.", PAGE.read_text("utf-8"))
+        assert words is not None
+        names = {api.number: api.request.__name__ for api in NATIVE_APIS if not api.version}
+        for version, listed in enumerate(words.groups(), 1):
+            known = {names[api.number] for api in NATIVE_APIS if api.version == version}
+            self.assertEqual(set(re.findall(r"\w+", listed)) - {"and"}, known)
 
     def test_every_error_code_is_in_the_table(self) -> None:
         """With the name of its class, and whether a client may try again."""

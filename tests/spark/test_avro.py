@@ -121,6 +121,6 @@ class MissingTests(SynchronousTestCase):
         words = "the option avroSchema needs the package no_such_package.*python"
         with self.assertRaisesRegex(MissingPackage, words), needing("no_such_package", "the option avroSchema"):
             import no_such_package  # type: ignore[import-not-found]  # noqa: F401
-        extra = r"install it there \(pip install 'logd\[avro\]'\), on every machine"
+        extra = r"install it there \(pip install 'fastavro>=1.9'\), on every machine"
         with self.assertRaisesRegex(MissingPackage, extra), needing("fastavro", "the option avroSchema"):
             raise ModuleNotFoundError("No module named 'fastavro'", name="fastavro")

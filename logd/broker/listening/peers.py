@@ -26,8 +26,8 @@ def connect_to_broker(
     except (ImportError, OSError, ValueError) as error:
         return fail(
             BrokerUnavailable(
-                f"the broker at {address[0]}:{address[1]} is reached over TLS, for which this broker needs the extra "
-                f"logd[tls], and a readable file in replica.tls.authorities: {error}"
+                f"the broker at {address[0]}:{address[1]} is reached over TLS, for which this broker needs the "
+                f"packages of the extra tls, and a readable file in replica.tls.authorities: {error}"
             )
         )
     return BrokerConnection.connect(reactor, endpoint)

@@ -44,7 +44,7 @@ def write_verdicts(verdicts: Sequence[Verdict], folder: str) -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise LogdError("--parquet needs pyarrow: pip install 'logd[spark]'") from None
+        raise LogdError("--parquet needs pyarrow: pip install pyarrow") from None
     rows = sorted((as_fields(verdict) for verdict in verdicts), key=lambda row: date_of(row["window"]))
     try:
         os.makedirs(folder, exist_ok=True)

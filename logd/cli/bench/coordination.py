@@ -35,7 +35,7 @@ def coordination(rounds: int, seconds: float, folder: str, as_json: bool) -> Non
     The loads are one client and ten clients, each with 32 requests in flight, on nodes of 100 bytes, from plain
     sockets in a process of its own. Also shown are the server's processor time per request in microseconds, its
     start-up time and its resident memory. The rows of "own client" are ten of logd's clients in one process, which
-    limit both sides alike. The real ZooKeeper is run from the jars of pyspark (pip install logd[spark]) and needs
+    limit both sides alike. The real ZooKeeper is run from the jars of pyspark (pip install pyspark) and needs
     Java; without it only the figures of logd are shown.
     """
     console = Console(stderr=True)

@@ -188,4 +188,4 @@ def _write(result: dict[str, Any], out: Path, places: SystemPlaces, console: Con
     try:
         draw(result, str(out))
     except ImportError as error:
-        console.print(f"logd: no figures: {error} (pip install 'logd[bench]')", style="red", markup=False)
+        console.print(f"logd: no figures: {error} (pip install matplotlib)", style="red", markup=False)

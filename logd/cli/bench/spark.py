@@ -15,6 +15,7 @@ from logd.bench.spark.typed_import import SparkImportBench, SparkImportResult
 from logd.cli.options import json_option
 from logd.cli.terminal.tables import show_fields
 from logd.errors import LogdError
+from logd.protocol.optional_packages import pip_install
 
 _WHOLE = click.IntRange(min=1)
 
@@ -41,9 +42,8 @@ def spark(messages: int, size: int, cores: int, rounds: int, folder: str, typed_
     """Measure Spark reading one partition of a topic, beside the same rows from Parquet files.
 
     The ceiling is a source in Python that has its rows ready and reads nothing. All are written to Spark's noop sink,
-    in turn, in one local session. Needs Java and pip install 'logd[spark]'.
-    With --typed-import whole imports are measured, with reading, decoding, writing and counting; it needs
-    'logd[spark,avro]'.
+    in turn, in one local session. Needs Java, pyspark and pyarrow.
+    With --typed-import whole imports are measured, with reading, decoding, writing and counting; it needs fastavro too.
     """
     console = Console(stderr=True)
     try:
@@ -53,7 +53,7 @@ def spark(messages: int, size: int, cores: int, rounds: int, folder: str, typed_
             results: list[SparkResult | SparkImportResult] = []
             results += SparkImportBench(*arguments).run() if typed_import else SparkBench(*arguments).run()
     except (LogdError, ImportError) as error:
-        remedy = ": pip install 'logd[spark]'" if isinstance(error, ImportError) else ""
+        remedy = f": {pip_install('spark')}" if isinstance(error, ImportError) else ""
         console.print(f"logd: {error}{remedy}", style="red", markup=False)
         sys.exit(1)
     result = middle(results, _ratio).to_json()

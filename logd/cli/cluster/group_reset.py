@@ -57,11 +57,11 @@ _COLUMNS = ("topic", "partition", "old", "new")
 def reset(ctx: click.Context, /, **options: Any) -> None:
     """Move the positions of GROUP, and print the old and the new position of each partition.
 
-    Asks first when standard input is a terminal. While the group has live consumers, nothing is changed and the exit
-    status is 1. With --force no commit of a consumer can undo the move, and all members begin again at the new
-    positions. Members among Kafka's clients would not learn of the move, so while a group has such members it is
-    refused, even with --force. A group that does not exist yet gets its first positions. A position outside the log, or
-    inside a message, is refused.
+    Asks first; without a terminal on standard input, --yes is required. While the group has live consumers, nothing is
+    changed and the exit status is 1. With --force no commit of a consumer can undo the move, and all members begin
+    again at the new positions. Members among Kafka's clients would not learn of the move, so while a group has such
+    members it is refused, even with --force. A group that does not exist yet gets its first positions. A position
+    outside the log, or inside a message, is refused.
     """
     if isinstance(options["to"], Position) and options["partition"] is None:
         raise click.UsageError("--to with a position needs --partition: each partition counts its own bytes")

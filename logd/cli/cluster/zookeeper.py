@@ -34,6 +34,7 @@ from logd.log.disk.local_files import LocalFiles
 from logd.log.disk.names import META, TOPICS
 from logd.net.server_tls import reactor_for_listeners
 from logd.net.threads import DiskThreads
+from logd.net.tls import endpoint_problem
 from logd.supervision.notify_socket import notify_socket, watchdog_seconds
 from logd.supervision.supervised import Supervised
 
@@ -50,9 +51,9 @@ _COLLECT_AT = 10_000
 _EPILOG = """\b
 Examples:
   logd zookeeper --data /var/lib/logd/zookeeper
-  LOGD_ZOOKEEPER_DIGEST_FILE=tree.secret logd zookeeper --data zk --listen tcp:2181 &
-  twistd -n logd --data a --listen tcp:9092 --zookeeper 127.0.0.1:2181
-  logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
+  logd broker --data a --zookeeper 127.0.0.1:2181                     (a broker that joins this tree)
+  LOGD_ZOOKEEPER_DIGEST_FILE=tree.secret logd zookeeper --data zk --listen tcp:2181
+  LOGD_ZOOKEEPER_DIGEST_FILE=tree.secret logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
   logd zookeeper --data zk --salvage
 \b
 Is it healthy?
@@ -184,8 +185,8 @@ async def serve(
             endpoint = serverFromString(reactor_for_listeners(reactor), listen)
         except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
             raise ConfigurationError(
-                f"--listen {listen!r} is not allowed: {error}; allowed is a Twisted server endpoint, such as "
-                f"{DEFAULT_LISTEN}"
+                f"--listen {listen!r} is not allowed: {endpoint_problem(error)}; allowed is a Twisted server endpoint, "
+                f"such as {DEFAULT_LISTEN}"
             ) from error
         try:
             port = await endpoint.listen(server.factory)

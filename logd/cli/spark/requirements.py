@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from logd.errors import LogdError
 from logd.java_runtime import java_home
+from logd.protocol.optional_packages import pip_install
 
 
 class SparkMissing(LogdError):
@@ -18,7 +19,7 @@ def needs(*packages: str, extra: str = "spark") -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         are = "are" if len(missing) > 1 else "is"
-        raise SparkMissing(f"{' and '.join(missing)} {are} not installed: pip install 'logd[{extra}]'")
+        raise SparkMissing(f"{' and '.join(missing)} {are} not installed: {pip_install(extra)}")
 
 
 def needs_spark() -> None:

@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from logd.errors import MissingPackage
+from logd.protocol.optional_packages import pip_install
 
 _NAME = "kafka"
 
@@ -29,9 +30,7 @@ def require_package(what: str) -> None:
         if hasattr(MetadataResponse, "decode"):
             return
         problem = f"and the one that is installed for {sys.executable} is too old"
-    raise MissingPackage(
-        f"{what} needs the package kafka-python, 3.0.12 or later, {problem}: pip install 'logd[kafka]'"
-    )
+    raise MissingPackage(f"{what} needs the package kafka-python, 3.0.12 or later, {problem}: {pip_install('kafka')}")
 
 
 def _leave_clients_out() -> None:

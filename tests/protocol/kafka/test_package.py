@@ -30,7 +30,7 @@ class PackageTests(SynchronousTestCase):
     def test_it_is_missing(self) -> None:
         """The setting, the package, the Python and the remedy are named."""
         text = self.refused(kafka=None, kafka_protocol=None, kafka_protocol_metadata=None)
-        for words in ("kafka.listen needs", "kafka-python", sys.executable, "pip install 'logd[kafka]'"):
+        for words in ("kafka.listen needs", "kafka-python", sys.executable, "pip install 'kafka-python>=3.0.12'"):
             self.assertIn(words, text)
 
     def test_it_is_an_old_one(self) -> None:
