@@ -368,7 +368,7 @@ class _Given:
                 if senseless is not None and offsets.has(senseless):
                     end = "latest" if senseless == LATEST else "earliest"
                     raise ConfigurationError(
-                        f"option {name} = {text[:200]!r} is not allowed: a batch with a {which} offset of {end} "
+                        f"option {name} = {text[:200]!r} is not allowed: a batch {which} at {end} "
                         f"({senseless}) would read nothing"
                     )
                 return offsets

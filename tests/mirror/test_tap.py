@@ -25,7 +25,7 @@ class MirrorOptionsTests(SynchronousTestCase):
             ((*whole, "--http", "nonsense"), "http = 'nonsense' is not allowed"),
         ):
             options = MirrorOptions()
-            options.parent = Options()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+            options.parent = Options()
             said = StringIO()
             with redirect_stderr(said), self.assertRaises(SystemExit) as caught:
                 options.parseOptions(list(arguments))

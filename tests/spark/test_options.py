@@ -82,10 +82,10 @@ class OptionsTests(SynchronousTestCase):
 
     def test_a_batch_of_nothing_is_refused(self) -> None:
         """A batch that begins at the latest offset or ends at the earliest has no messages, as with Kafka's source."""
-        self.assertIn("starting offset of latest", self.refused(startingOffsets="latest"))
-        self.assertIn("starting offset of latest", self.refused(startingOffsets='{"t": {"0": 5, "1": -1}}'))
-        self.assertIn("ending offset of earliest", self.refused(endingOffsets="earliest"))
-        self.assertIn("ending offset of earliest", self.refused(endingOffsets='{"t": {"0": -2}}'))
+        for given in ("latest", '{"t": {"0": 5, "1": -1}}'):
+            self.assertIn("a batch starting at latest (-1) would read nothing", self.refused(startingOffsets=given))
+        for given in ("earliest", '{"t": {"0": -2}}'):
+            self.assertIn("a batch ending at earliest (-2) would read nothing", self.refused(endingOffsets=given))
         self.assertEqual(read_options({"subscribe": "t", "startingOffsets": "latest"}, True).starting.rest, At(LATEST))
 
     def test_an_option_of_the_kafka_source_is_answered(self) -> None:
