@@ -90,7 +90,7 @@ class Claims:
 
     def forget(self) -> None:
         """Forget every claim, since the session is over. Calls under way finish with the state they began with."""
-        self._held, self._doubtful, self._ready, self._unusable = {}, {}, set(), {}
+        self._held, self._doubtful, self._ready, self._unusable, self._watched = {}, {}, set(), {}, set()
 
     async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
         """Commit the positions that ``handled()`` returns; return the partitions that turned out to belong to others.
@@ -221,7 +221,7 @@ class Claims:
         self._watched.add(where)
         path = self._owners.path(where)
         stat, watch = self._coordination.exists_and_watch(path)
-        watch.addCallbacks(gone, lambda _: None)
+        watch.addCallbacks(gone, lambda _: self._watched.discard(where))
         stat.addCallbacks(lambda found: gone(None) if found is None else None, gone)  # without an answer, no watch
         self._log.error(
             "group {group}: {where} is not consumed, since {path} belongs to no consumer's session ({stream}), so that "
