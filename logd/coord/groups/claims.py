@@ -64,6 +64,8 @@ class Claims:
         #: Partitions that are not claimed because their offset's node has no position, or because nobody will release
         #: their owner's node, each with its stream.
         self._unusable: dict[TopicPartition, str] = {}
+        #: Those of the latter whose owner's node is watched.
+        self._watched: set[TopicPartition] = set()
         #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
@@ -88,7 +90,7 @@ class Claims:
 
     def forget(self) -> None:
         """Forget every claim, since the session is over. Calls under way finish with the state they began with."""
-        self._held, self._doubtful, self._ready, self._unusable = {}, {}, set(), {}
+        self._held, self._doubtful, self._ready, self._unusable, self._watched = {}, {}, set(), {}, set()
 
     async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
         """Commit the positions that ``handled()`` returns; return the partitions that turned out to belong to others.
@@ -207,15 +209,20 @@ class Claims:
         if owner is None or owner.session_id:
             return False
 
+        self._unusable[where] = stream
+        if where in self._watched:  # told already: each attempt of a claim that has to wait for others comes here
+            return True
+
         def gone(_: object) -> None:
+            self._watched.discard(where)
             if self._unusable.pop(where, None) is not None:
                 self._freed()
 
-        self._unusable[where] = stream
+        self._watched.add(where)
         path = self._owners.path(where)
         stat, watch = self._coordination.exists_and_watch(path)
-        watch.addCallbacks(gone, lambda _: None)
-        stat.addCallbacks(lambda found: gone(None) if found is None else None, lambda _: None)
+        watch.addCallbacks(gone, lambda _: self._watched.discard(where))
+        stat.addCallbacks(lambda found: gone(None) if found is None else None, gone)  # without an answer, no watch
         self._log.error(
             "group {group}: {where} is not consumed, since {path} belongs to no consumer's session ({stream}), so that "
             "no consumer will remove it: remove it with a ZooKeeper client",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
+from twisted.logger import LogEvent, globalLogPublisher
 
 from logd.coord import paths
+from logd.coord.errors import ConnectionLoss
 from logd.coord.groups.claims import Claims, Conflict
 from logd.coord.groups.group_changes import move_positions
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
-from logd.coord.records import Delete
+from logd.coord.records import Delete, Stat, WatchEvent
 from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
@@ -130,7 +132,7 @@ class LastingOwnerTests(GroupTestCase):
     def test_a_partition_that_nobody_will_release_stands_still_alone(self) -> None:
         """All others are consumed, and it follows once the node is removed."""
         for number in (0, 5):
-            self.get(self.outsider.create(paths.group_owner("g", "t", number), b"ghost\x1b", makepath=True))
+            self.lasting(number, b"ghost\x1b")
         a = self.join("a")
         self.run_for(3.0)
         self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
@@ -140,6 +142,69 @@ class LastingOwnerTests(GroupTestCase):
         self.get(self.outsider.delete(paths.group_owner("g", "t", 5)))
         self.settle()
         self.assertEqual(a.numbers, list(range(8)))
+
+    def test_while_others_are_waited_for_it_is_told_and_watched_once(self) -> None:
+        """A consumer may hold a partition for days that this one is to have: each attempt to claim meets both."""
+        self.lasting(0, b"ghost")
+        self.get(self.outsider.create(paths.group_owner("g", "t", 1), b"held", ephemeral=True, makepath=True))
+        self.addCleanup(globalLogPublisher.removeObserver, self.note)
+        globalLogPublisher.addObserver(self.note)
+        a = self.join("a")
+        watched = self.count_watches(a)
+        self.run_for(30.0)
+        self.assertGreater(a.membership.counts.conflicts, 10)
+        self.assertEqual((len(self.lines), watched.count(paths.group_owner("g", "t", 0))), (1, 1))
+        self.get(self.outsider.delete(paths.group_owner("g", "t", 1)))
+        self.run_for(3.0)
+        self.assertEqual(a.numbers, list(range(1, 8)))
+        self.get(self.outsider.delete(paths.group_owner("g", "t", 0)))
+        self.settle()
+        self.assertEqual(a.numbers, list(range(8)))
+
+    def test_a_watch_that_could_not_be_set_is_set_again(self) -> None:
+        """The answer may be lost with the connection, and all other calls have theirs."""
+        for number in range(8):
+            self.lasting(number, b"ghost")
+        a = self.join("a")
+        coordination, lost = a.coordination, [ConnectionLoss("the answer is lost")] * 8
+        watch = coordination.exists_and_watch
+
+        def exists_and_watch(path: str) -> tuple[Deferred[Stat | None], Deferred[WatchEvent]]:
+            return (fail(lost.pop()), Deferred()) if lost and "/owners/" in path else watch(path)
+
+        self.patch(coordination, "exists_and_watch", exists_and_watch)
+        self.run_for(3.0)
+        self.assertEqual((a.numbers, lost), ([], []))
+        for number in range(8):
+            self.get(self.outsider.delete(paths.group_owner("g", "t", number)))
+        self.settle()
+        self.assertEqual(a.numbers, list(range(8)))
+
+    def setUp(self) -> None:
+        """Begin with no lines of the log."""
+        super().setUp()
+        self.lines: list[LogEvent] = []
+
+    def note(self, event: LogEvent) -> None:
+        """Note a line about a partition that nobody will release."""
+        if "belongs to no consumer" in str(event.get("log_format")):
+            self.lines.append(event)
+
+    def lasting(self, number: int, stream: bytes) -> None:
+        """Make an owner's node that ends with no session."""
+        self.get(self.outsider.create(paths.group_owner("g", "t", number), stream, makepath=True))
+
+    def count_watches(self, member: Member) -> list[str]:
+        """Return the paths of the nodes that a member watches for their end, from now on."""
+        watched: list[str] = []
+        watch = member.coordination.exists_and_watch
+
+        def exists_and_watch(path: str) -> tuple[Deferred[Stat | None], Deferred[WatchEvent]]:
+            watched.append(path)
+            return watch(path)
+
+        self.patch(member.coordination, "exists_and_watch", exists_and_watch)
+        return watched
 
 
 class RemadeTopicTests(GroupTestCase):
