@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
+#: Seconds from the broker's stop, or from the end of ``stop.ms``, in which the process has to end by itself.
+LINGER_SECONDS = 5.0
 
 
 class BrokerService(Service):
@@ -75,6 +78,9 @@ class BrokerService(Service):
         self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
+        #: True once the process ends, and not just the service.
+        self._ends = False
+        self._is_clean = False
         self._registry: BrokerRegistry | None = None
 
     @property
@@ -199,6 +205,9 @@ class BrokerService(Service):
             self.broker.stop_kafka()
             await self.before_stop()
         report = await self._assembly.stop()
+        self._is_clean = report.clean
+        if self._ends:
+            self._end_within(LINGER_SECONDS)
         if self._signals and not report.clean:
             # Threads that wait for the disk are abandoned; the exit status tells a supervisor.
             atexit.register(_end_unclean)
@@ -210,6 +219,27 @@ class BrokerService(Service):
     def _end_threads(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._threads_ended())
 
+    def _bound_end(self) -> None:
+        """Have the process end, which is ending, in time, whatever it waits for: see ``_end_within``."""
+        self._ends = True
+        self._end_within(LINGER_SECONDS + (0 if self._is_clean else self._settings.stop_ms / 1000))
+
+    def _end_within(self, seconds: float) -> None:
+        """Have the process ended after so many seconds, unless it has ended by then.
+
+        The reactor and Python wait for their threads, and one that looks up a name may take minutes.
+        """
+        for delay, work in ((seconds, self._tell_late), (seconds + 1, self._end_late)):  # the log may not be writable
+            timer = threading.Timer(delay, work)
+            timer.daemon = True
+            timer.start()
+
+    def _tell_late(self) -> None:
+        self.log.warn("the process waits for something else, such as the address of a name, and is ended")
+
+    def _end_late(self) -> None:
+        os._exit(0 if self._is_clean else UNCLEAN_STATUS)
+
     def _catch_terminate(self) -> None:
         def stop() -> None:
             if not self._terminated:
@@ -219,6 +249,7 @@ class BrokerService(Service):
         def terminate(number: int, frame: Any) -> None:
             self._reactor.callFromThread(stop)
 
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._bound_end)
         signal.signal(signal.SIGTERM, terminate)
         # A closing terminal sends SIGHUP to its processes; under nohup the signal is ignored, and stays ignored.
         if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:

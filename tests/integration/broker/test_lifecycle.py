@@ -25,6 +25,14 @@ from tests.integration.peers import PATIENCE, POLL_SECONDS, BrokerTestCase, Peer
 from tests.integration.shared_servers import shared
 
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
+#: The same, with a thread of the reactor that ends after an hour.
+LOOKS_UP = """
+import time
+from twisted.internet import reactor
+from twisted.scripts.twistd import run
+reactor.callWhenRunning(reactor.callInThread, time.sleep, 3600)
+run()
+"""
 STOPPING = 111
 #: Seconds that the end of a process may take on a busy machine.
 SLACK = 60.0
@@ -241,6 +249,30 @@ class DiskThatHangsTests(SynchronousTestCase):
             content = peer.ask(Fetch("t", 0, 0, 1 << 20)).message_set
             self.assertEqual(content[: len(some_set(1))], some_set(1))
         self.assertEqual(broker.stop(), 0)
+
+
+class LookingUpBroker(BrokerProcess):
+    """A broker of which a thread of the reactor waits for an hour, as for the address of a name."""
+
+    @property
+    def command(self) -> list[str]:
+        """The command line."""
+        return [LOOKS_UP if word in TWISTD[2] else word for word in super().command]
+
+
+class ThreadThatHangsTests(SynchronousTestCase):
+    """SIGTERM while a thread of the reactor, which is not the broker's, does not end."""
+
+    def test_the_broker_ends_without_the_thread(self) -> None:
+        """All is flushed and closed by then, so the status is 0. Python would wait for the thread."""
+        broker = LookingUpBroker(os.path.abspath(self.mktemp()), ("--set", "stop.ms=25000"))
+        broker.start()
+        self.addCleanup(broker.kill)
+        with Peer(broker.port) as peer:
+            peer.ask(ProduceAck(-1, 30_000, (ProducePart("t", 0, 0, False, some_set(1)),)))
+            self.assertEqual(broker.stop(), 0)
+        log = Path(broker.log).read_text(encoding="utf-8")
+        self.assertLess(log.index("every partition is flushed"), log.index("the process waits for something else"))
 
 
 class InTheWayTests(SynchronousTestCase):
