@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from twisted.internet.defer import Deferred, fail
-from twisted.logger import LogEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 
 from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
@@ -147,8 +149,9 @@ class LastingOwnerTests(GroupTestCase):
         """A consumer may hold a partition for days that this one is to have: each attempt to claim meets both."""
         self.lasting(0, b"ghost")
         self.get(self.outsider.create(paths.group_owner("g", "t", 1), b"held", ephemeral=True, makepath=True))
-        self.addCleanup(globalLogPublisher.removeObserver, self.note)
-        globalLogPublisher.addObserver(self.note)
+        observer = cast(ILogObserver, self.note)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        globalLogPublisher.addObserver(observer)
         a = self.join("a")
         watched = self.count_watches(a)
         self.run_for(30.0)
