@@ -43,6 +43,7 @@ def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tu
                     yield offset, start
                     done += 1
         except (WireError, CorruptMessage, OSError):
-            yield left[done], search_boundary(log, left[done])
+            for offset in left[done : done + 1]:  # none if all were read, and the file could not be closed
+                yield offset, search_boundary(log, offset)
             done += 1
         left = left[done:]
