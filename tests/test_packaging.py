@@ -60,7 +60,7 @@ class PackagesTests(SynchronousTestCase):
 
 
 class ExtrasTests(SynchronousTestCase):
-    """What messages and pages say about packages that are not installed."""
+    """The words of messages and pages about packages that are not installed."""
 
     def test_messages_name_the_requirements_of_setup_cfg(self) -> None:
         """Otherwise the command that they give installs another version than the extra."""

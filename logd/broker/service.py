@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +19,7 @@ from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.descriptors import PAGE_CONNECTIONS, raise_limit, share_out
 from logd.broker.listening.ports import BrokerPorts
+from logd.broker.process_end import ProcessEnd, end_unclean
 from logd.broker.resources import BrokerResources
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
@@ -36,11 +35,6 @@ from logd.unprinted import leave_unprinted
 if TYPE_CHECKING:
     from logd.broker.metrics.registry import BrokerRegistry
     from logd.net.connection import BrokerConnection
-
-#: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
-UNCLEAN_STATUS = 1
-#: Seconds from the broker's stop, or from the end of ``stop.ms``, in which the process has to end by itself.
-LINGER_SECONDS = 5.0
 
 
 class BrokerService(Service):
@@ -78,9 +72,7 @@ class BrokerService(Service):
         self.before_stop: Callable[[], Deferred[None]] | None = None
         #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
-        #: True once the process ends, and not just the service.
-        self._ends = False
-        self._is_clean = False
+        self._process_end = ProcessEnd(settings.stop_ms / 1000)
         self._registry: BrokerRegistry | None = None
 
     @property
@@ -205,12 +197,10 @@ class BrokerService(Service):
             self.broker.stop_kafka()
             await self.before_stop()
         report = await self._assembly.stop()
-        self._is_clean = report.clean
-        if self._ends:
-            self._end_within(LINGER_SECONDS)
+        self._process_end.stopped(report.clean)
         if self._signals and not report.clean:
             # Threads that wait for the disk are abandoned; the exit status tells a supervisor.
-            atexit.register(_end_unclean)
+            atexit.register(end_unclean)
 
     async def _threads_ended(self) -> None:
         await self._read_threads.end()
@@ -218,27 +208,6 @@ class BrokerService(Service):
 
     def _end_threads(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._threads_ended())
-
-    def _bound_end(self) -> None:
-        """Have the process end, which is ending, in time, whatever it waits for: see ``_end_within``."""
-        self._ends = True
-        self._end_within(LINGER_SECONDS + (0 if self._is_clean else self._settings.stop_ms / 1000))
-
-    def _end_within(self, seconds: float) -> None:
-        """Have the process ended after so many seconds, unless it has ended by then.
-
-        The reactor and Python wait for their threads, and one that looks up a name may take minutes.
-        """
-        for delay, work in ((seconds, self._tell_late), (seconds + 1, self._end_late)):  # the log may not be writable
-            timer = threading.Timer(delay, work)
-            timer.daemon = True
-            timer.start()
-
-    def _tell_late(self) -> None:
-        self.log.warn("the process waits for something else, such as the address of a name, and is ended")
-
-    def _end_late(self) -> None:
-        os._exit(0 if self._is_clean else UNCLEAN_STATUS)
 
     def _catch_terminate(self) -> None:
         def stop() -> None:
@@ -249,7 +218,7 @@ class BrokerService(Service):
         def terminate(number: int, frame: Any) -> None:
             self._reactor.callFromThread(stop)
 
-        self._reactor.addSystemEventTrigger("before", "shutdown", self._bound_end)
+        self._reactor.addSystemEventTrigger("before", "shutdown", self._process_end.begin)
         signal.signal(signal.SIGTERM, terminate)
         # A closing terminal sends SIGHUP to its processes; under nohup the signal is ignored, and stays ignored.
         if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
@@ -261,9 +230,3 @@ def _connect(reactor: Any, authorities: str | None, address: tuple[str, int], tl
     from logd.broker.listening.peers import connect_to_broker
 
     return connect_to_broker(reactor, authorities, address, tls)
-
-
-def _end_unclean() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(UNCLEAN_STATUS)

@@ -48,7 +48,7 @@ class GatheredTests(ReplicaTestCase):
         self.cluster.advance(1.0)
 
     def test_producers_with_acks_all_do_not_wait_for_the_followers_to_gather(self) -> None:
-        """What they wait for is on every disk at once, as with a single copy."""
+        """The message that they wait for is on every disk at once, as with a single copy."""
         began = self.cluster.clock.seconds()
         sent = self.send(b"hello")
         self.assertLess(self.cluster.clock.seconds() - began, 0.5)
@@ -92,7 +92,7 @@ class GatheredTests(ReplicaTestCase):
 
     @property
     def leader_role(self) -> LeaderRole:
-        """What the leader does for the partition."""
+        """The leader's role for the partition."""
         role = self.logs()[self.leader.host].replica
         assert isinstance(role, LeaderRole)
         return role
