@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -70,9 +69,7 @@ class BrokerService(Service):
         self._stopping: Deferred[None] | None = None
         #: Called before a stop, which waits for it: by services that use the broker to their end.
         self.before_stop: Callable[[], Deferred[None]] | None = None
-        #: True once SIGTERM was received; a reactor cannot be stopped twice.
-        self._terminated = False
-        self._process_end = ProcessEnd(settings.stop_ms / 1000)
+        self._process_end = ProcessEnd(reactor, settings.stop_ms / 1000, foreground)
         self._registry: BrokerRegistry | None = None
 
     @property
@@ -120,7 +117,7 @@ class BrokerService(Service):
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # By default Twisted exits with the signal's status after SIGTERM; a clean stop exits with 0.
         if self._signals:
-            self._reactor.callWhenRunning(self._catch_terminate)
+            self._reactor.callWhenRunning(self._process_end.catch_signals)
 
     def _start(self) -> None:
         settings = self._settings
@@ -208,21 +205,6 @@ class BrokerService(Service):
 
     def _end_threads(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._threads_ended())
-
-    def _catch_terminate(self) -> None:
-        def stop() -> None:
-            if not self._terminated:
-                self._terminated = True
-                self._reactor.stop()
-
-        def terminate(number: int, frame: Any) -> None:
-            self._reactor.callFromThread(stop)
-
-        self._reactor.addSystemEventTrigger("before", "shutdown", self._process_end.begin)
-        signal.signal(signal.SIGTERM, terminate)
-        # A closing terminal sends SIGHUP to its processes; under nohup the signal is ignored, and stays ignored.
-        if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-            signal.signal(signal.SIGHUP, terminate)
 
 
 def _connect(reactor: Any, authorities: str | None, address: tuple[str, int], tls: bool) -> Deferred[BrokerConnection]:
