@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 from twisted.logger import Logger
@@ -64,7 +65,8 @@ class ProcessEnd:
         for delay, work in ((seconds, self._tell), (seconds + 1, self._end)):  # the log may not be writable
             timer = threading.Timer(delay, work)
             timer.daemon = True
-            timer.start()
+            with suppress(RuntimeError):  # without another thread the process ends by itself, perhaps later
+                timer.start()
 
     def _tell(self) -> None:
         self._log.warn("the process waits for something else, such as the address of a name, and is ended")

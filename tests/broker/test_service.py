@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.process_end import ProcessEnd
 from logd.broker.service import BrokerService
 from logd.config import BrokerSettings
 from logd.errors import LogdError
@@ -19,3 +22,19 @@ class BrokerServiceTests(SynchronousTestCase):
         self.successResultOf(service.stopService())
         error = self.assertRaises(LogdError, service.startService)
         self.assertIn("make another one", str(error))
+
+
+class ProcessEndTests(SynchronousTestCase):
+    """``ProcessEnd``."""
+
+    def test_without_another_thread_a_stop_goes_on(self) -> None:
+        """The process then ends by itself, perhaps later."""
+
+        class NoMoreThreads(threading.Timer):
+            def start(self) -> None:
+                raise RuntimeError("can't start new thread")
+
+        self.patch(threading, "Timer", NoMoreThreads)
+        end = ProcessEnd(MemoryReactorClock(), 1.0, False)
+        end._begin()
+        end.stopped(True)

@@ -117,7 +117,7 @@ def read_or_make_meta(
         else:
             # Written in place, because this file holds the lock: a power loss may leave a part of it. But then the
             # directory has nothing else of logd, since this file is synced before anything else is created. Other
-            # files may be there: a new file system has its lost+found, and a folder of somebody's a meta of its own.
+            # files may be there: a new file system has its lost+found.
             meta = Meta(broker_id or 0, new_instance())
         _rewrite(lock, meta)
     if copy is not None and copy == evolve(meta, format=copy.format) and copy.format > meta.format:
