@@ -26,6 +26,7 @@ from demo.cluster import Servers
 from demo.consume import GROUP
 from demo.group import CONSUMERS, Group
 from demo.load import ask, load, why_not
+from demo.patience import PATIENCE
 from demo.publish import PARTITIONS
 from demo.records import Account
 from demo.show_pipeline import show_pipeline
@@ -47,7 +48,7 @@ def publish(addresses: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 def published_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Wait until a publishing process ends, and return its account. Raises CalledProcessError if it failed."""
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
     account: dict[str, Any] = json.loads(output)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from attrs import define, field
 
+from demo.patience import PATIENCE
 from demo.records import Account, gather, noted
 
 CONSUMERS = 3
 #: Seconds between two counts of the handled messages.
 _POLL_SECONDS = 0.1
-#: Seconds without progress after which a wait fails.
-_PATIENCE = 60.0
 
 
 @define(eq=False)
@@ -40,12 +39,12 @@ class Group:
     def wait_for(self, records: int) -> int:
         """Wait for this number of records, repeated messages included; return the number reached.
 
-        Raises TimeoutError after 60 seconds without progress.
+        Raises TimeoutError after PATIENCE without progress.
         """
-        seen, deadline = 0, time.monotonic() + _PATIENCE
+        seen, deadline = 0, time.monotonic() + PATIENCE
         while (now := noted(self.folder)) < records:
             if now != seen:
-                seen, deadline = now, time.monotonic() + _PATIENCE
+                seen, deadline = now, time.monotonic() + PATIENCE
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the consumers handled {now:,} of {records:,} messages; see {self.folder}/*.log")
             time.sleep(_POLL_SECONDS)
@@ -72,7 +71,7 @@ class Group:
         """Stop the remaining consumers by SIGTERM, so that they leave the group; return their exit statuses."""
         for process in self.processes:
             process.send_signal(signal.SIGTERM)
-        statuses = [process.wait(_PATIENCE) for process in self.processes]
+        statuses = [process.wait(PATIENCE) for process in self.processes]
         self.processes.clear()
         return statuses
 

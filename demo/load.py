@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from demo.patience import PATIENCE
 from demo.publish import TOPICS
 from logd.java_runtime import java_home
 from logd.protocol.optional_packages import pip_install
@@ -35,7 +36,7 @@ def load(brokers: str, target: Path) -> dict[str, Any]:
     topics = ",".join(TOPICS)
     arguments = ["import", "--broker", brokers, "--topics", topics, "--to", str(target), "--json", "--quiet"]
     command = [sys.executable, "-c", _LOGD, *arguments]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300)
+    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=PATIENCE)
     report: dict[str, Any] = json.loads(finished.stdout)
     return report
 
@@ -44,7 +45,7 @@ def ask(target: Path) -> tuple[int, list[tuple[Any, ...]]]:
     """Return the number of rows in the files, and the rows of QUERY's answer."""
     command = [sys.executable, "-m", "demo.load", str(target)]
     # Java writes notices to stderr at its start; they are shown only after a failure.
-    finished = subprocess.run(command, capture_output=True, timeout=300)
+    finished = subprocess.run(command, capture_output=True, timeout=PATIENCE)
     if finished.returncode:
         sys.stderr.buffer.write(finished.stderr)
         finished.check_returncode()

@@ -16,14 +16,14 @@ from typing import Any
 
 from attrs import define, field
 
+from demo.patience import PATIENCE
 from logd.testing.processes.pipeline import PipelineProcesses
 from logd.testing.processes.server import ServerProcess
 
 TOPIC = "views"
 PARTITIONS = 4
 GROUP = "report"
-#: Seconds that any one wait may take, and how often the audit is asked at most.
-PATIENCE = 120.0
+#: How often the audit is asked at most.
 MOST_AUDITS = 40
 
 _NUMBER = {"name": "number", "type": "long"}

@@ -24,8 +24,8 @@ class PipelineCluster:
 
     brokers: list[BrokerProcess]
     registry: str
-    #: Seconds that a command may take.
-    patience: float = 120.0
+    #: Seconds that a command may take: generous, since Spark starts beside whatever else the machine does.
+    patience: float = 600.0
 
     @property
     def environment(self) -> dict[str, str]:
