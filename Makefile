@@ -47,7 +47,7 @@ demo: $(STAMP)  ## Run a cluster, import with Spark, mirror and audit a pipeline
 test: lint suite  ## Lint, types, layering and the whole suite by trial
 
 suite: $(STAMP) $(JAVA)/spark.jsa  ## The whole suite by trial, without lint and types; JOBS=6 processes share it
-	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.distribution --jobs $(JOBS)
+	JAVA_HOME=$(abspath $(JAVA)) LOGD_TESTING_FORK=1 $(BIN)/python -m tests.distribution --jobs $(JOBS)
 
 # Not made where there is no Java or no Spark; the tests do without it.
 $(JAVA)/spark.jsa: $(STAMP) tests/spark/quick_java.py
@@ -104,7 +104,7 @@ sanitize: $(STAMP)  ## The tests of the loops, the compiled ones under AddressSa
 	$(BIN)/python -m tests.protocol.loops.sanitized
 
 flakes: $(STAMP) $(JAVA)/spark.jsa  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
-	JAVA_HOME=$(abspath $(JAVA)) $(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
+	JAVA_HOME=$(abspath $(JAVA)) LOGD_TESTING_FORK=1 $(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
 
 soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of what was done and found
 	$(BIN)/python -m tests.endurance.soak --hours $(HOURS)

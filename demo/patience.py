@@ -1,4 +1,4 @@
-"""How long the demonstration waits for a step of its own."""
+"""The patience of the demonstration with a step of its own."""
 
 #: Seconds that any one wait may take: generous, since Spark starts beside whatever else the machine does. Nothing waits
 #: for it when all is well.

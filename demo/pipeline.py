@@ -23,7 +23,7 @@ from logd.testing.processes.server import ServerProcess
 TOPIC = "views"
 PARTITIONS = 4
 GROUP = "report"
-#: How often the audit is asked at most.
+#: Questions to the audit, at most.
 MOST_AUDITS = 40
 
 _NUMBER = {"name": "number", "type": "long"}

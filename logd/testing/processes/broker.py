@@ -14,6 +14,7 @@ from typing import Self
 from attrs import define, field
 
 from logd.errors import LogdError
+from logd.testing.processes.python_process import start_python
 from logd.testing.processes.server import PATIENCE, ServerProcess
 from logd.testing.reserved_port import ReservedPort
 
@@ -85,7 +86,7 @@ class BrokerProcess(ServerProcess):
 
         Raises LogdError with the end of its log on failure.
         """
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.process = start_python(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
             try:

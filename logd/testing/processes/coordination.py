@@ -14,6 +14,7 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
+from logd.testing.processes.python_process import start_python
 from logd.testing.processes.server import PATIENCE, ServerProcess
 
 #: Seconds between two checks whether a server answers yet.
@@ -73,7 +74,7 @@ class CoordinationProcess(ServerProcess):
     def start(self) -> Self:
         """Start it and wait until it answers ``ruok``. Raises LogdError with the end of its log on failure."""
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = start_python(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
             try:

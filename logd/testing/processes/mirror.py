@@ -8,6 +8,7 @@ from typing import Self
 
 from attrs import define, field
 
+from logd.testing.processes.python_process import start_python
 from logd.testing.processes.server import PATIENCE, ServerProcess
 
 _TWISTD = "from twisted.scripts.twistd import run; run()"
@@ -31,5 +32,5 @@ class MirrorProcess(ServerProcess):
     def start(self) -> Self:
         """Start it; it finds its clusters by itself."""
         twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log]
-        self.process = subprocess.Popen([*twistd, "logd-mirror", *self.options], stdin=subprocess.DEVNULL)
+        self.process = start_python([*twistd, "logd-mirror", *self.options], stdin=subprocess.DEVNULL)
         return self

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
+from logd.testing.processes.python_process import start_python
 from logd.testing.processes.server import PATIENCE, ServerProcess
 
 #: Seconds between two checks whether a registry answers yet.
@@ -54,7 +55,7 @@ class SchemaRegistryProcess(ServerProcess):
 
     def start(self) -> Self:
         """Start it and wait until it is healthy. Raises LogdError with the end of its log on failure."""
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.process = start_python(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
             try:

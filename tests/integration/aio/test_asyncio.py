@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from unittest import skipUnless
 from logd.aio import Consumer, Producer
 from logd.errors import BrokerUnavailable, DeliveryFailed
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python
 from tests.aio.loops import LoopTestCase
 from tests.integration.clients.test_tls_clients import make_certificate
 from tests.integration.peers import PATIENCE
@@ -169,7 +169,7 @@ class TwiceTests(BrokerTestCase):
     def twice(self, kind: str) -> dict[str, Any]:
         """Run the program."""
         command = [sys.executable, "-m", "tests.integration.aio.twice", self.broker.address, self.tree, kind]
-        done = subprocess.run(
+        done = run_python(
             command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=2 * PATIENCE
         )
         self.errors = done.stderr.decode()

@@ -14,6 +14,7 @@ from unittest import skipUnless
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import start_python
 from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +29,7 @@ class WebApplicationTests(SynchronousTestCase):
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.broker.start()
         self.addCleanup(self.broker.kill)
-        self.application = subprocess.Popen(
+        self.application = start_python(
             [sys.executable, "-m", "tests.integration.aio.web_application", self.broker.address],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -17,6 +16,7 @@ from logd.errors import CoordinationUnavailable, LogdError, TopicExists
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import free_port
+from logd.testing.processes.python_process import run_python
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.clusters import CLOCK, ClusterTestCase
 from tests.integration.coordination.balancer import Balancer
@@ -268,9 +268,7 @@ class CommandTestCase(ClusterTestCase):
         """Run a command to its end, check its exit status, and return its output."""
         environment = {**os.environ, "LOGD_BROKER": self.addresses, "LOGD_ZOOKEEPER": self.tree.hosts}
         done = await deferToThread(
-            partial(
-                subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE
-            )
+            partial(run_python, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE)
         )
         self.errors = done.stderr
         self.assertEqual(done.returncode, status, done.stderr)

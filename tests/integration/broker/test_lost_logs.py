@@ -18,6 +18,7 @@ from logd.log.recovery.lost_log_replacement import JUMP
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.clusters import CLIENTS, ClusterTestCase
 from tests.integration.peers import PATIENCE
 
@@ -73,7 +74,7 @@ class LostLogTests(ClusterTestCase):
         """Run a command of logd to its end."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         run = partial(
-            subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE
+            run_python, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=PATIENCE
         )
         return await deferToThread(run)
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from attrs import define, field, frozen
 
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import start_python
 
 ROOT = Path(__file__).parents[3]
 #: The words before the command lines of brokers and clients, but not of the tree, with LOGD_CHAOS_UVLOOP=1.
@@ -259,7 +260,7 @@ class World:
 def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
     command = [*WRAP, sys.executable, "-m", f"tests.integration.chaos.{module}", *arguments]
     with open(log, "ab") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT)
+        return start_python(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT)
 
 
 def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:

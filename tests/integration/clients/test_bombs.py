@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import zlib
 from pathlib import Path
@@ -16,6 +15,7 @@ from logd.protocol.checksums import crc32
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE, BrokerTestCase
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -85,6 +85,6 @@ class BombTests(BrokerTestCase):
         memory = Path(self.mktemp())
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address, "MEMORY": str(memory)}
         command = [sys.executable, "-c", PROGRAM, "consume", topic, "--exit-at-end", *options]
-        done = subprocess.run(command, capture_output=True, env=env, timeout=PATIENCE, check=False)
+        done = run_python(command, capture_output=True, env=env, timeout=PATIENCE, check=False)
         most = int(memory.read_text().split("VmHWM:")[1].split()[0]) * 1024
         return done.returncode, done.stdout, done.stderr.decode(), most

@@ -23,6 +23,7 @@ from logd.errors import MessageTooLarge, TopicExists
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import start_python
 from tests.integration.peers import PATIENCE
 
 
@@ -197,7 +198,7 @@ class ScriptTests(ClientsTestCase):
         """Start a script; ``BROKER`` in it is replaced by the broker's address."""
         code = textwrap.dedent(text).replace("BROKER", repr(self.broker.address))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.Popen(
+        return start_python(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
         )
 

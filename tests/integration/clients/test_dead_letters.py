@@ -14,6 +14,7 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.create_delete_topic import CreateTopic
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE, BrokerTestCase
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,7 +65,7 @@ class DeadLetterTests(BrokerTestCase):
 
     def logd(self, *arguments: str) -> list[Any]:
         """Run a command that prints JSON; return its objects."""
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-m", "logd", *arguments, "--json"],
             capture_output=True,
             timeout=PATIENCE,

@@ -24,6 +24,7 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.clients.test_tls_clients import make_certificate
 from tests.integration.clusters import CLIENTS, CLOCK, ClusterTestCase
@@ -66,7 +67,7 @@ class SecuredTestCase(ClusterTestCase):
     async def logd(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         environment = {**os.environ, **self.environment(), "LOGD_ZOOKEEPER": self.tree.hosts}
-        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=PATIENCE)
+        run = partial(run_python, [*LOGD, *arguments], capture_output=True, text=True, timeout=PATIENCE)
         return await deferToThread(partial(run, env=environment))
 
 
@@ -184,7 +185,7 @@ class TlsAloneTests(TlsTestCase):
     async def test_a_command_refuses_an_untrusted_certificate(self) -> None:
         """It ends with the status of an unreachable tree; credentials must never go to such a server."""
         environment = {**os.environ, "LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER": self.tree.hosts}
-        run = partial(subprocess.run, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=PATIENCE)
+        run = partial(run_python, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=PATIENCE)
         done = await deferToThread(partial(run, env=environment))
         self.assertEqual(done.returncode, 3)
         self.assertIn("no coordination tree answers", done.stderr)

@@ -21,6 +21,7 @@ from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python, start_python
 from tests.integration.peers import PATIENCE
 from tests.integration.shared_servers import folder_of_process
 
@@ -72,7 +73,7 @@ class TlsClientTests(SynchronousTestCase):
     def logd(self, *arguments: str, address: str | None = None, given: bytes = b"", status: int = 0) -> bytes:
         """Run a command to its end, check its exit status, and return its output."""
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": address or self.address}
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[bytes] = run_python(
             [*LOGD, *arguments], input=given, capture_output=True, env=env, timeout=2 * PATIENCE, check=False
         )
         self.errors = done.stderr.decode()
@@ -94,7 +95,7 @@ class TlsClientTests(SynchronousTestCase):
         empty.mkdir()
         self.logd("topics", "list", address=f"tls:localhost:{self.broker.port}:trustRoots={empty}", status=3)
         self.assertIn("certificate verify failed", self.errors)
-        plain = subprocess.Popen(
+        plain = start_python(
             [*LOGD, "topics", "list", "--broker", self.broker.address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from typing import Any
 
@@ -19,6 +18,7 @@ from twisted.internet.threads import deferToThread
 from logd import Message
 from logd.client.consumer.consumer import Consumer
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python
 from logd.tracing import consumer_span, producer_span
 from tests.integration.mirror.processes import CLIENTS, MirrorTestCase
 
@@ -118,7 +118,7 @@ class TraceTests(MirrorTestCase):
         """Run a client in a process of its own; return its spans: kind, message, (trace, span), parent."""
         ends = (self.source.address, self.target.address, str(len(SENDERS)))
         command = [sys.executable, "-m", "tests.integration.clients.traced_clients", kind, *ends]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ran = run_python(command, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         found = []
         for line in ran.stdout.splitlines():

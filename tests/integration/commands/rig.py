@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord import paths
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import run_python, start_python
 from tests.integration.shared_servers import shared
 from tests.integration.topics import create_topic, delete_topic, fill_topic, read_partition, topic_names
 
@@ -42,7 +43,7 @@ class CommandTestCase(SynchronousTestCase):
 
     def logd(self, *arguments: str, given: bytes = b"", status: int = 0) -> bytes:
         """Run a command to its end, check its exit status, and return its output; stderr is kept in ``errors``."""
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[bytes] = run_python(
             [*LOGD, *arguments], input=given, capture_output=True, env=self.env, timeout=self.patience, check=False
         )
         self.errors = done.stderr.decode()
@@ -51,7 +52,7 @@ class CommandTestCase(SynchronousTestCase):
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command with pipes; it is killed with the test at the latest."""
-        process = subprocess.Popen(
+        process = start_python(
             [*LOGD, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env
         )
         self.addCleanup(process.communicate)

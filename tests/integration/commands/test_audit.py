@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from logd.testing.processes.python_process import start_python
 from tests.integration.commands.rig import PATIENCE, CliTestCase, SharedBrokerTestCase
 
 #: Seconds: narrow, so that a test need not wait for a window's end.
@@ -74,7 +75,7 @@ class AuditTests(SharedBrokerTestCase, AuditTestCase):
     def test_a_producer_that_was_killed_is_unaccounted(self) -> None:
         """Its messages are no loss and nothing twice: it had said that it began to count."""
         self.produce("web2", 50)
-        process = subprocess.Popen(
+        process = start_python(
             [sys.executable, "-c", _DYING, self.broker.address], stdout=subprocess.PIPE, env=self.env
         )
         self.addCleanup(process.communicate)

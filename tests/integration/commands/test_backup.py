@@ -16,6 +16,7 @@ from logd.client.producer.producer import Producer
 from logd.errors import LogdError
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.background import BackgroundTestCase
 from tests.integration.clusters import CLIENTS, CLOCK
 from tests.integration.peers import until_all_known
@@ -32,14 +33,14 @@ class LostMachineTests(BackgroundTestCase):
     def logd(self, *arguments: str, status: int = 0) -> str:
         """Run a command; return its output."""
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LOGD_")}
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-m", "logd", *arguments],
             capture_output=True,
             text=True,
             env={**environ, "LOGD_ZOOKEEPER": self.broker.coordination, "LOGD_BROKER": self.broker.address},
         )
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done.stdout + done.stderr
+        return str(done.stdout + done.stderr)
 
     async def beginnings(self) -> list[int]:
         """Return where the two logs begin, once both are served."""
@@ -126,6 +127,4 @@ class LostMachineTests(BackgroundTestCase):
         """Let any replica of topic clicks lead."""
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LOGD_")}
         command = [sys.executable, "-m", "logd", "elect", "clicks", "--unclean", "--yes"]
-        return subprocess.run(
-            [*command, "--broker", self.broker.address], env=environ, capture_output=True, check=False
-        )
+        return run_python([*command, "--broker", self.broker.address], env=environ, capture_output=True, check=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -14,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.bench.security.noisy_neighbour import NOISES
 from logd.bench.security.security_cost import MEASURES, WORKS
+from logd.testing.processes.python_process import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Clients on Twisted's reactor, then on asyncio.
@@ -31,7 +31,7 @@ class BenchTests(SynchronousTestCase):
         """Run ``logd bench`` and return its JSON; no file may be left."""
         folder = Path(self.mktemp())
         folder.mkdir()
-        done = subprocess.run(
+        done = run_python(
             [*LOGD, "bench", *words, "--json", "--folder", str(folder)],
             capture_output=True,
             timeout=HANGS,

@@ -11,6 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.testing.processes.python_process import start_python
 from tests.integration.peers import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +28,7 @@ class BesideTests(SynchronousTestCase):
         folder.mkdir()
         kinds = ["cold", "half", "slow-disk", "segments", "memory"]
         processes = [
-            subprocess.Popen(
+            start_python(
                 [*LOGD, "bench", "beside", kind, *SHORT.split(), "--folder", str(folder)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

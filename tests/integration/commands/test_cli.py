@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
+from logd.testing.processes.python_process import run_python
 from tests.integration.commands.rig import LOGD, PATIENCE, CliTestCase, SharedBrokerTestCase
 from tests.integration.topics import topic_names
 
@@ -232,7 +232,7 @@ class TopicsTests(SharedBrokerTestCase):
             person, terminal = os.openpty()
             self.addCleanup(os.close, person)
             os.write(person, answer)
-            done = subprocess.run(
+            done = run_python(
                 [*LOGD, "topics", "delete", *arguments],
                 stdin=terminal,
                 capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from kazoo.client import KazooClient
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE
 from tests.integration.topics import fill_topic
 
@@ -38,7 +38,7 @@ class DoctorTests(SynchronousTestCase):
         """Return the exit status, and the findings by area and subject."""
         ports = ("listen", broker.port), ("zookeeper.listen", broker.coordination_port)
         settings = [f"--set={name}=tcp:{port}:interface=127.0.0.1" for name, port in ports]
-        done = subprocess.run(
+        done = run_python(
             [*LOGD, "doctor", "--json", "--data", broker.data, *settings, *more],
             capture_output=True,
             text=True,
@@ -75,7 +75,7 @@ class DoctorTests(SynchronousTestCase):
 
     def test_a_tree_that_is_away(self) -> None:
         """Is a problem, and no failure of the command: the rest is told."""
-        done = subprocess.run(
+        done = run_python(
             [*LOGD, "doctor", "--zookeeper", "127.0.0.1:1"], capture_output=True, text=True, timeout=PATIENCE
         )
         self.assertEqual(done.returncode, 1)
@@ -84,6 +84,6 @@ class DoctorTests(SynchronousTestCase):
 
     def test_a_wrong_setting(self) -> None:
         """Is a usage error that names it."""
-        done = subprocess.run([*LOGD, "doctor", "--set", "retention.ms=x"], capture_output=True, text=True)
+        done = run_python([*LOGD, "doctor", "--set", "retention.ms=x"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("retention.ms", done.stderr)

@@ -13,6 +13,7 @@ from typing import Any
 from logd.coord import paths
 from logd.testing.processes.broker import BrokerProcess
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import start_python
 from tests.integration.commands.rig import LOGD, PATIENCE, CommandTestCase, SharedBrokerTestCase
 from tests.integration.topics import fill_topic, log_ends, read_partition
 
@@ -186,9 +187,7 @@ class ChangingTests(GroupsCliTestCase):
         for answer, status, moved in ((b"n\n", 1, []), (b"y\n", 0, ["g"])):
             ours, theirs = os.openpty()
             command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--partition", "1", "--to", "latest"]
-            process = subprocess.Popen(
-                command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env
-            )
+            process = start_python(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
             os.close(theirs)
             os.write(ours, answer)
             out, errors = process.communicate(timeout=PATIENCE)
@@ -202,7 +201,7 @@ class ChangingTests(GroupsCliTestCase):
         ours, theirs = os.openpty()
         self.addCleanup(os.close, ours)
         command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--to", "latest"]
-        process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+        process = start_python(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
         self.addCleanup(process.kill)
         os.close(theirs)
         assert process.stderr is not None

@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.coord.server.wire.opcodes import Opcode
 from logd.protocol.requests.fields import INT32
 from logd.testing.processes.coordination import CoordinationProcess, four_letter_word
+from logd.testing.processes.python_process import run_python
 from tests.integration.broker.mounts import enlarge, mount_small
 from tests.integration.coordination.peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
 
@@ -64,7 +65,7 @@ class CommandTests(CoordinationTestCase):
             peer.ask(Opcode.CREATE, create(path, data))
         peer.ask(Opcode.CREATE, create("/brokers/ids/8", entry))
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "brokers", "list"]
-        found = subprocess.run(
+        found = run_python(
             [*command, "--zookeeper", self.server.hosts], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         self.assertEqual((found.returncode, found.stderr.count("\n")), (0, 1), found.stderr)

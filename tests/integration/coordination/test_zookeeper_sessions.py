@@ -22,6 +22,7 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import start_python
 from tests.broker.rig import Events
 from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
@@ -178,7 +179,7 @@ class TlsTests(TestCase):
         port = free_port()
         listen = f"ssl:{port}:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "zookeeper", "--data", data]
-        server = subprocess.Popen([*command, "--listen", listen], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = start_python([*command, "--listen", listen], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
         tls = CoordinationTls(authorities=certificate, check_hostname=False)

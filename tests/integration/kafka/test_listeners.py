@@ -19,6 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.broker.test_tls import make_certificate
 
 #: Seconds for what happens in some milliseconds, or in several seconds on a busy machine.
@@ -37,7 +38,7 @@ def until(reached: Callable[[], bool]) -> None:
 def logd(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command of logd, with something to read. Raises CalledProcessError if it fails."""
     command = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", *arguments]
-    return subprocess.run(command, input=given, check=True, capture_output=True, text=True, timeout=PATIENCE)
+    return run_python(command, input=given, check=True, capture_output=True, text=True, timeout=PATIENCE)
 
 
 class KafkaClients:

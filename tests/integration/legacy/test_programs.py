@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.legacy.programs import JARS, Program
 from tests.integration.peers import PATIENCE
 
@@ -57,7 +57,7 @@ class ProgramTests(SynchronousTestCase):
     def create(self, broker: BrokerProcess, topic: str, partitions: int) -> None:
         """Make a topic that is spread over two brokers, and wait until both have registered it."""
         create = ["topics", "create", topic, "--partitions", str(partitions), "--set", "message.format=0.7"]
-        subprocess.run([*_LOGD, *create, "--broker", broker.address], check=True, capture_output=True)
+        run_python([*_LOGD, *create, "--broker", broker.address], check=True, capture_output=True)
         self.until(partial(self.is_on_both, topic), "the topic's nodes")
 
     def children(self, path: str) -> set[str]:
@@ -101,8 +101,9 @@ class ProgramTests(SynchronousTestCase):
         """Return what a native consumer shows once there are so many messages, and those behind them."""
         for end in (("--max", str(count)), ("--exit-at-end",)):
             consume = ["consume", topic, *end, "--broker", broker.address]
-            done = subprocess.run([*_LOGD, *consume], check=True, capture_output=True, text=True, timeout=2 * PATIENCE)
-        return done.stdout.splitlines()
+            done = run_python([*_LOGD, *consume], check=True, capture_output=True, text=True, timeout=2 * PATIENCE)
+        lines: list[str] = done.stdout.splitlines()
+        return lines
 
     def until(self, true: Callable[[], object], what: str) -> None:
         """Wait until something holds."""
@@ -141,7 +142,7 @@ class ProgramTests(SynchronousTestCase):
             given = [f"{codec} native {n}" for n in range(1000)]
             produce = ["produce", "clicks", "--compression", codec, "--no-timestamps", "--broker", broker.address]
             lines = "".join(f"{line}\n" for line in given)
-            subprocess.run([*_LOGD, *produce], input=lines, text=True, check=True, capture_output=True)
+            run_python([*_LOGD, *produce], input=lines, text=True, check=True, capture_output=True)
             sent += given
         self.assertEqual(self.native(broker, "clicks", len(sent)), sent)
         consumer = self.consumer(broker, "clicks", "--from-beginning")

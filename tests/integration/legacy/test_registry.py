@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 
@@ -15,6 +14,7 @@ from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
 from logd.testing.processes.broker import BrokerProcess, free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer, until_all_known
 
 _LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
@@ -43,7 +43,7 @@ class LegacyRegistryTests(SynchronousTestCase):
         self.zookeeper.start()
         self.addCleanup(self.zookeeper.stop)
         create = ["topics", "create", "clicks", "--partitions", "4", "--set", "message.format=0.7"]
-        subprocess.run([*_LOGD, *create, "--broker", self.brokers[0].address], check=True, capture_output=True)
+        run_python([*_LOGD, *create, "--broker", self.brokers[0].address], check=True, capture_output=True)
 
     def found(self, path: str, names: set[str]) -> dict[str, str]:
         """Wait until a node has these children, and return their values."""
@@ -73,7 +73,7 @@ class LegacyRegistryTests(SynchronousTestCase):
                     found = peer.ask(Fetch("clicks", partition, 0, 1000)).message_set
                     self.assertIn(payload.encode(), bytes(found))
         consume = ["consume", "clicks", "--from", "earliest", "--max", "4", "--broker", self.brokers[1].address]
-        done = subprocess.run([*_LOGD, *consume], check=True, capture_output=True, text=True, timeout=PATIENCE)
+        done = run_python([*_LOGD, *consume], check=True, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(set(done.stdout.split()), sent)
         self.brokers[1].stop()
         self.found("/brokers/ids", {"0"})

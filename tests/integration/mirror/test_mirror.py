@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThread
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.mirror.processes import CLOCK, MirrorTestCase
 
 PARTITIONS = 3
@@ -157,7 +158,7 @@ class MirrorTests(MirrorTestCase):
 
     def _logd(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command. Blocks."""
-        return subprocess.run([sys.executable, "-m", "logd", *arguments], capture_output=True, text=True, timeout=100)
+        return run_python([sys.executable, "-m", "logd", *arguments], capture_output=True, text=True, timeout=100)
 
     def _totals(self, lines: list[dict[str, Any]], tier: str) -> dict[str, int]:
         """Return the sums over all windows of a tier."""

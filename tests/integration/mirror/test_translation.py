@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.mirror.positions.pair_search import PairSearch
 from logd.mirror.positions.translation import translate_group
 from logd.protocol.message import Message
+from logd.testing.processes.python_process import run_python
 from logd.topic import TopicPartition
 from tests.integration.mirror.processes import CLIENTS, CLOCK, MirrorTestCase
 
@@ -107,7 +107,7 @@ class TranslationTests(MirrorTestCase):
     def _command(self, name: str, *arguments: str) -> dict[str, Any]:
         """Run ``logd mirror NAME`` and return its JSON. Blocks."""
         ends = ("--from", self.source.coordination, "--to", self.target.coordination)
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-m", "logd", "mirror", name, *arguments, *ends],
             capture_output=True,
             text=True,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from logd.client.admin.admin import Admin
+from logd.testing.processes.python_process import run_python
 from tests.integration.clusters import LONG_SESSION_MS, ClusterTestCase
 from tests.integration.commands.rig import LOGD, PATIENCE, ROOT
 
@@ -29,11 +29,9 @@ class OperatorTests(ClusterTestCase):
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.addresses, "LOGD_ZOOKEEPER": self.tree.hosts}
 
         def run() -> bytes:
-            done = subprocess.run(
-                [*LOGD, *words], input=given, capture_output=True, env=env, timeout=PATIENCE, check=False
-            )
+            done = run_python([*LOGD, *words], input=given, capture_output=True, env=env, timeout=PATIENCE, check=False)
             self.assertEqual(done.returncode, status, (words, done.stderr.decode()))
-            return done.stdout
+            return bytes(done.stdout)
 
         return deferToThread(run)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from logd.client.producer.producer import Producer
 from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python
 from tests.integration.clusters import CLIENTS, CLOCK, SESSION_MS, ClusterTestCase
 from tests.integration.commands.rig import LOGD, ROOT
 from tests.integration.peers import PATIENCE
@@ -58,7 +58,7 @@ class EncryptedTests(ClusterTestCase):
         password = self.folder / "password"
         password.write_text(PASSWORD)
         command = [*LOGD, "users", "add", "root", "--password-file", str(password)]
-        await deferToThread(subprocess.run, command, env=env, check=True, capture_output=True, timeout=PATIENCE)
+        await deferToThread(run_python, command, env=env, check=True, capture_output=True, timeout=PATIENCE)
         for broker in self.brokers:
             await self.until_known(broker)
 

@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE
 from tests.integration.security.test_groups_of_users import LOGD, TREE, USERS, Place, place
 
@@ -25,7 +26,7 @@ _ALL = "tcp:{}:interface=0.0.0.0"
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
     env = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
+    return run_python(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
 
 
 class RefusedStartTests(SynchronousTestCase):

@@ -29,6 +29,7 @@ from logd.security.credentials import Credentials
 from logd.security.users import User
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import run_python
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.peers import PATIENCE, POLL_SECONDS
 from tests.integration.shared_servers import folder_of_process
@@ -73,7 +74,7 @@ class Place:
             env.update(LOGD_USER=user, LOGD_PASSWORD_FILE=str(self.folder / user))
         if admin:
             env["LOGD_ZOOKEEPER_DIGEST_FILE"] = str(self.folder / "tree")
-        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
+        return run_python(command, capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
 
     def add(self, *rules: AccessRule) -> None:
         """Add access rules, as `logd acl add` does."""

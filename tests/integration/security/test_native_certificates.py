@@ -11,6 +11,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE
 from tests.integration.security.test_users import LOGD, certificates
 
@@ -46,9 +47,7 @@ class NativeCertificatesTests(SynchronousTestCase):
                     if name:
                         endpoint += f":certificate={folder}/{name}.pem:privateKey={folder}/{name}.key"
                     env = {**os.environ, "LOGD_BROKER": endpoint}
-                    return subprocess.run(
-                        [*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=PATIENCE
-                    )
+                    return run_python([*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=PATIENCE)
 
                 made = logd("ann", "topics", "create", "t")
                 self.assertEqual(made.returncode, 0, made.stderr)

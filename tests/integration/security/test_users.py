@@ -32,6 +32,7 @@ from logd.net.credentials import basic
 from logd.security.credentials import Credentials
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.python_process import run_python
 from tests.integration.peers import PATIENCE
 from tests.integration.shared_servers import folder_of_process
 from tests.integration.topics import fill_topic
@@ -60,9 +61,7 @@ class Place:
         """Run a command to its end."""
         named = {"LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination, **environment}
         env = {**os.environ, **named}
-        return subprocess.run(
-            [*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=PATIENCE, check=False
-        )
+        return run_python([*LOGD, *arguments], capture_output=True, text=True, env=env, timeout=PATIENCE, check=False)
 
     def file(self, name: str) -> str:
         """Return the path of a file of the folder."""

@@ -20,6 +20,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.python_process import start_python
 from tests.integration.spark.import_loop import TOPIC
 from tests.integration.spark.imports import (
     PARTITIONS,
@@ -80,7 +81,7 @@ class ImportTestCase(SynchronousTestCase):
 
     def logd(self, *arguments: str, program: str = LOGD) -> subprocess.Popen[str]:
         """Begin a command; it is killed with the test at the latest, with all processes that it started."""
-        process = subprocess.Popen(
+        process = start_python(
             [sys.executable, "-c", program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

