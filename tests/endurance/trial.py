@@ -10,14 +10,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
+from logd.testing.processes.fork_server import PRELOADED
+from logd.testing.processes.python_process import ForkedProcess, ForkServer, forks
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: Runs a command, and says in a last line what it and the processes that it waited for took of the processors.
-_TIMED = ("bash", "-c", 'TIMEFORMAT="processor seconds: %U %S"; time "$@"', "bash")
-_TIMES = re.compile(r"^processor seconds: (\S+) (\S+)\n\Z", re.M)
+#: Runs trial, and says in a last line what it and the processes that it waited for took of the processors.
+_TIMED = """
+import atexit, resource
+
+def say():
+    taken = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print("processor seconds:", sum(each.ru_utime + each.ru_stime for each in taken), flush=True)
+
+atexit.register(say)
+
+from twisted.scripts.trial import run
+
+run()
+"""
+_TIMES = re.compile(r"^processor seconds: (\S+)\n\Z", re.M)
+#: The modules that each run needs, whatever it tests.
+_PRELOADED = (*PRELOADED, "twisted.scripts.trial", "tests")
 _CLOSING = re.compile(r"^(?:PASSED|FAILED)(?: \((.*)\))?$", re.M)
 
 
@@ -48,18 +67,7 @@ def run_trial(module: str, patience: float, environment: Mapping[str, str] | Non
     """
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="logd-trial-", ignore_cleanup_errors=True) as folder:
-        command = [*_TIMED, sys.executable, "-m", "twisted.trial", f"--temp-directory={folder}/trial", module]
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # so that processes of the tests can be killed with them
-        )
+        process = _start([f"--temp-directory={folder}/trial", module], {**os.environ, **(environment or {})})
         try:
             output, _ = process.communicate(timeout=patience)
         except BaseException as error:
@@ -69,8 +77,29 @@ def run_trial(module: str, patience: float, environment: Mapping[str, str] | Non
                 raise
             output += f"\nended after {patience:.0f} seconds: the run hung"
     times = _TIMES.search(output)
-    # Bash writes the decimal point of the user's language.
-    taken = sum(float(each.replace(",", ".")) for each in times.groups()) if times else 0.0
+    taken = float(times[1]) if times else 0.0
     closing = list(_CLOSING.finditer(output))
     summary = closing[-1].group(0) if closing else "no closing line"
     return TrialRun(module, process.returncode, time.monotonic() - begin, summary, output, taken)
+
+
+def _start(arguments: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _TIMED, *arguments]
+    options: dict[str, Any] = {
+        "cwd": ROOT,
+        "env": environment,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "text": True,
+        "errors": "replace",
+        "start_new_session": True,  # so that processes of the tests can be killed with them
+    }
+    if forks():
+        return ForkedProcess(_server(), command, serves=True, **options)
+    return subprocess.Popen(command, **options)
+
+
+@cache
+def _server() -> ForkServer:
+    return ForkServer.start(os.environ, _PRELOADED)

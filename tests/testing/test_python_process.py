@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes import python_process
 from logd.testing.processes.fork_server import can_fork
-from logd.testing.processes.python_process import SWITCH, run_python
+from logd.testing.processes.python_process import SWITCH, ForkedProcess, ForkServer, run_python
 
 #: Prints whether it was forked from a process that had imported a broker.
 _IS_FORKED = "import sys; print('logd.broker.service' in sys.modules)"
@@ -144,6 +144,7 @@ class StartPythonTests(SynchronousTestCase):
         self.output(_IS_FORKED)
         servers = [each for (pid, _), each in python_process._SERVERS.items() if pid == os.getpid()]
         for each in servers:
+            assert each.process is not None
             each.process.kill()
             each.process.wait(PATIENCE)
         self.assertEqual(self.output(_IS_FORKED), "True")
@@ -155,7 +156,7 @@ class StartPythonTests(SynchronousTestCase):
         folder.joinpath("busy.py").write_text(
             "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
         )
-        check = "from logd.testing.processes import fork_server; fork_server.PRELOADED = {},; fork_server.preload()"
+        check = "from logd.testing.processes.fork_server import preload; preload([{}])"
         path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.resolve()), *sys.path])}
         for module, error in (
             ("twisted.internet.reactor", "a preloaded module has installed the reactor"),
@@ -164,3 +165,19 @@ class StartPythonTests(SynchronousTestCase):
             done = run_python(python("-c", check.format(repr(module))), env=path, capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertTrue(done.stderr.endswith(f"RuntimeError: {error}\n"), done.stderr)
+
+    def test_a_process_may_have_a_server_of_its_own(self) -> None:
+        """The processes that it starts are its children, forked without another start of a server."""
+        program = (
+            "import os, sys; from logd.testing.processes.python_process import run_python, _SERVERS;"
+            "servers = list(_SERVERS.values());"
+            f"run_python([sys.executable, '-c', {_IS_FORKED + '; import os; print(os.getppid())'!r}]);"
+            "print(os.getpid(), servers == list(_SERVERS.values()), servers[0].process)"
+        )
+        server = ForkServer.start(os.environ, ["logd.broker.service"])
+        process = ForkedProcess(server, python("-c", program), serves=True, stdout=subprocess.PIPE, text=True)
+        forked, parent, child_of, kept, started = process.communicate(timeout=PATIENCE)[0].split()
+        self.assertEqual((forked, parent, kept, started), ("True", child_of, "True", "None"))
+        server.control.close()
+        assert server.process is not None
+        self.assertEqual(server.process.wait(PATIENCE), 0)

@@ -1,4 +1,4 @@
-"""``python -m logd.testing.processes.fork_server FD``: a process that has imported logd, and forks others that run it.
+"""``python -m logd.testing.processes.fork_server FD MODULE...``: a process that forks others, which have these modules.
 
 The import of a broker takes most of a second of a processor, and a test suite starts a thousand processes. A fork of
 this one begins with all of it imported. It is a child of the process that asked for it, which can wait for it, kill it
@@ -22,6 +22,7 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -46,9 +47,9 @@ def can_fork() -> bool:
     return sys.platform == "linux" and platform.machine() in _CLONE
 
 
-def preload() -> None:
-    """Import PRELOADED. Raises RuntimeError if a fork would share what belongs to one process."""
-    for name in PRELOADED:
+def preload(modules: Iterable[str]) -> None:
+    """Import modules. Raises RuntimeError if a fork would share what belongs to one process."""
+    for name in modules:
         importlib.import_module(name)
     if "twisted.internet.reactor" in sys.modules:
         raise RuntimeError("a preloaded module has installed the reactor")
@@ -77,6 +78,8 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
             for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number)
                 os.close(descriptor)
+            if request["new_session"]:
+                os.setsid()
             return request
         in_parent()
         for descriptor in descriptors:
@@ -93,8 +96,6 @@ def _read(control: socket.socket, size: int) -> bytes:
 
 def run(request: dict[str, Any]) -> None:
     """Become the program of a request, as the interpreter would at its start."""
-    if request["new_session"]:
-        os.setsid()
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -127,10 +128,21 @@ def _stream_like(old: io.TextIOWrapper, descriptor: int, *, line_buffering: bool
 
 def main() -> None:
     """Serve until the other end of the socket, a descriptor in the arguments, is closed."""
+    from logd.testing.processes.python_process import ForkServer, adopt  # which needs names of this module
+
     control = socket.socket(fileno=int(sys.argv[1]))
+    modules = sys.argv[2:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the process that asks
-    preload()
+    preload(modules)
     request = serve(control)
+    while request is not None and request["serves"]:
+        ours, theirs = socket.socketpair()
+        if os.fork():
+            theirs.close()
+            adopt(ForkServer(ours))
+            break
+        ours.close()
+        request = serve(theirs)
     if request is not None:
         run(request)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.testing.processes.fork_server import NUMBER, can_fork
+from logd.testing.processes.fork_server import NUMBER, PRELOADED, can_fork
 
 #: The variable of the environment that turns it on.
 SWITCH = "LOGD_TESTING_FORK"
@@ -33,20 +33,26 @@ def _of_interpreter(environment: Mapping[str, str]) -> tuple[tuple[str, str], ..
 
 
 @define(eq=False)
-class _ForkServer:
-    """A fork server whose interpreter has the environment that it needs; it ends with this process."""
+class ForkServer:
+    """A process that forks others for this one, and ends with it."""
 
     control: socket.socket
-    process: subprocess.Popen[bytes]
+    #: The process, unless it was left behind by the server that forked this process.
+    process: subprocess.Popen[bytes] | None = None
     lock: threading.Lock = field(factory=threading.Lock)
 
     @classmethod
-    def start(cls, environment: Mapping[str, str]) -> _ForkServer:
+    def start(cls, environment: Mapping[str, str], modules: Sequence[str] = PRELOADED) -> ForkServer:
+        """Start one whose interpreter has this environment and has imported these modules."""
         control, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "logd.testing.processes.fork_server", str(theirs.fileno())]
+            command = [sys.executable, "-m", "logd.testing.processes.fork_server", str(theirs.fileno()), *modules]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment, pass_fds=[theirs.fileno()])
         return cls(control, process)
+
+    def ended(self) -> bool:
+        """Return whether it was killed."""
+        return self.process is not None and self.process.poll() is not None
 
     def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
         """Return the id of a new child of this process. Raises OSError."""
@@ -64,35 +70,45 @@ class _ForkServer:
 
 
 #: The servers of this process, by its id, since a fork of it must not ask them, and by what their interpreter read.
-_SERVERS: dict[tuple[int, tuple[tuple[str, str], ...]], _ForkServer] = {}
+_SERVERS: dict[tuple[int, tuple[tuple[str, str], ...]], ForkServer] = {}
 _STARTING = threading.Lock()
 
 
-def _server(environment: Mapping[str, str]) -> _ForkServer:
+def adopt(server: ForkServer) -> None:
+    """Have a server fork the processes that this one starts with its own environment."""
+    _SERVERS[os.getpid(), _of_interpreter(os.environ)] = server
+
+
+def _server(environment: Mapping[str, str]) -> ForkServer:
     key = os.getpid(), _of_interpreter(environment)
     with _STARTING:
         found = _SERVERS.get(key)
-        if found is None or found.process.poll() is not None:
-            found = _SERVERS[key] = _ForkServer.start(environment)
+        if found is None or found.ended():
+            found = _SERVERS[key] = ForkServer.start(environment)
         return found
 
 
-class _ForkedProcess(subprocess.Popen[Any]):
+class ForkedProcess(subprocess.Popen[Any]):
     """A process that a fork server makes; all but its start is subprocess.Popen's."""
+
+    def __init__(self, server: ForkServer, command: Sequence[str], *, serves: bool = False, **options: Any) -> None:
+        """``serves``: the process has a fork server of its own from its start. ``options``: those in FORK_OPTIONS."""
+        self._server = server
+        self._serves = serves
+        super().__init__(command, **options)
 
     def _execute_child(self, *given: Any) -> None:
         """Take the place of the method that forks and executes: ask the server, and close the ends for the child."""
         asked = _SIGNATURE.bind(self, *given).arguments
-        environment = dict(os.environ if asked["env"] is None else asked["env"])
-        ends = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
         request = {
             "arguments": [os.fspath(each) for each in asked["args"][1:]],
-            "environment": environment,
+            "environment": dict(os.environ if asked["env"] is None else asked["env"]),
             "folder": os.path.abspath(asked["cwd"] or "."),
             "new_session": asked["start_new_session"],
+            "serves": self._serves,
         }
-        descriptors = [number if end == -1 else end for number, end in enumerate(ends)]
-        self.pid = _server(environment).fork(request, descriptors)
+        ends = [asked[name] for name in ("p2cread", "c2pwrite", "errwrite")]
+        self.pid = self._server.fork(request, [number if end == -1 else end for number, end in enumerate(ends)])
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(asked[name] for name in pipes))  # type: ignore[attr-defined]  # Popen's own
@@ -101,20 +117,21 @@ class _ForkedProcess(subprocess.Popen[Any]):
 _SIGNATURE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]  # Popen's own
 
 
+def forks() -> bool:
+    """Return whether processes are to be forked here, and can be."""
+    # Coverage counts from the start of an interpreter.
+    return os.environ.get(SWITCH) == "1" and can_fork() and "COVERAGE_PROCESS_START" not in os.environ
+
+
 def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a process as subprocess.Popen does, with its options; fork it where that was asked for and is possible.
 
-    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORKFORK_OPTIONS.
+    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS.
     """
-    forked = (
-        os.environ.get(SWITCH) == "1"
-        and can_fork()
-        and command[0] == sys.executable
-        and command[1] in ("-c", "-m")
-        and options.keys() <= FORK_OPTIONS
-        and "COVERAGE_PROCESS_START" not in os.environ  # which counts the lines that run from the start
-    )
-    return (_ForkedProcess if forked else subprocess.Popen)(command, **options)
+    plain = command[0] != sys.executable or command[1] not in ("-c", "-m") or not options.keys() <= FORK_OPTIONS
+    if plain or not forks():
+        return subprocess.Popen(command, **options)
+    return ForkedProcess(_server(options.get("env") or os.environ), command, **options)
 
 
 def run_python(
