@@ -1,7 +1,8 @@
 """Processes of Python that start in a tenth of a second, since they are forked from one that has imported logd.
 
-This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. All that a test
-can see of a process is as ever, but for its command line, which is that of the fork server in the lists of the system.
+This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. A test sees the
+same as ever, with these exceptions: in the lists of the system the process has the command line of its server, and in
+itself what the server has imported, Twisted's TLS among it.
 """
 
 from __future__ import annotations

@@ -51,14 +51,14 @@ print("logd.broker.kafka.session" in sys.modules, "logd.protocol.kafka.conversat
 
 
 class Broker(BrokerProcess):
-    """A broker that tells its modules when it has stopped."""
+    """A broker that tells its modules when it has stopped; executed, since a fork has those of its server too."""
 
     @property
     def command(self) -> list[str]:
         """See BrokerProcess."""
         command = super().command
         command[command.index("-c") + 1] = _TWISTD.format(path=f"{self.data}.modules")
-        return command
+        return ["env", *command]
 
     def modules(self) -> frozenset[str]:
         """Return the modules, once it has stopped."""
