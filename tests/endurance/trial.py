@@ -16,8 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from logd.testing.processes.fork_server import PRELOADED
-from logd.testing.processes.python_process import ForkedProcess, ForkServer, forks
+from logd.testing.processes.python_process import PRELOADED, ForkedProcess, ForkServer, forks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: Runs trial, and says in a last line what it and the processes that it waited for took of the processors.

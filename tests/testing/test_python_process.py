@@ -12,8 +12,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.testing.processes import python_process
-from logd.testing.processes.fork_server import can_fork
-from logd.testing.processes.python_process import SWITCH, ForkedProcess, ForkServer, run_python
+from logd.testing.processes.python_process import SWITCH, ForkedProcess, ForkServer, can_fork, run_python
 
 #: Prints whether it was forked from a process that had imported a broker.
 _IS_FORKED = "import sys; print('logd.broker.service' in sys.modules)"

@@ -18,7 +18,6 @@ import platform
 import runpy
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
@@ -26,25 +25,10 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-#: The modules that most servers and commands need. None of them may import the reactor, which belongs to one process.
-PRELOADED = (
-    "twisted.scripts.twistd",
-    "twisted.plugins.logd_plugin",
-    "logd.tap",
-    "logd.broker.service",
-    "logd.cli.main",
-)
-#: The length of a request, which is JSON, and the answer to it: the id of a process, or 0 when none could be made.
-NUMBER = struct.Struct(">Q")
+from logd.testing.processes.python_process import CLONE, NUMBER, ForkServer, adopt
+
 #: Of Linux: the parent of the new process is that of this one, so the system tells its end to whoever asked for it.
 _CLONE_PARENT = 0x8000
-#: The number of the system call for each machine. ``os.fork`` takes no flags.
-_CLONE = {"x86_64": 56, "aarch64": 220}
-
-
-def can_fork() -> bool:
-    """Return whether this system has what the server needs."""
-    return sys.platform == "linux" and platform.machine() in _CLONE
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -71,7 +55,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
             return None
         request: dict[str, Any] = json.loads(_read(control, *NUMBER.unpack(head)))
         before()
-        process = clone(_CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+        process = clone(CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if process == 0:
             in_child()
             control.close()
@@ -128,8 +112,6 @@ def _stream_like(old: io.TextIOWrapper, descriptor: int, *, line_buffering: bool
 
 def main() -> None:
     """Serve until the other end of the socket, a descriptor in the arguments, is closed."""
-    from logd.testing.processes.python_process import ForkServer, adopt  # which needs names of this module
-
     control = socket.socket(fileno=int(sys.argv[1]))
     modules = sys.argv[2:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the process that asks

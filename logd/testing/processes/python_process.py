@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import platform
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -19,8 +21,18 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.testing.processes.fork_server import NUMBER, PRELOADED, can_fork
-
+#: The modules that most servers and commands need. None of them may import the reactor, which belongs to one process.
+PRELOADED = (
+    "twisted.scripts.twistd",
+    "twisted.plugins.logd_plugin",
+    "logd.tap",
+    "logd.broker.service",
+    "logd.cli.main",
+)
+#: The length of a request, which is JSON, and the answer to it: the id of a process, or 0 when none could be made.
+NUMBER = struct.Struct(">Q")
+#: The number of Linux's system call for each machine. ``os.fork`` takes no flags.
+CLONE = {"x86_64": 56, "aarch64": 220}
 #: The variable of the environment that turns it on.
 SWITCH = "LOGD_TESTING_FORK"
 #: Beginnings of the names of variables that the interpreter, or the system's loader, reads at the start.
@@ -122,6 +134,11 @@ def forks() -> bool:
     """Return whether processes are to be forked here, and can be."""
     # Coverage counts from the start of an interpreter.
     return os.environ.get(SWITCH) == "1" and can_fork() and "COVERAGE_PROCESS_START" not in os.environ
+
+
+def can_fork() -> bool:
+    """Return whether this system has what a fork server needs."""
+    return sys.platform == "linux" and platform.machine() in CLONE
 
 
 def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
