@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from logd.errors import LogdError
 from logd.testing.kafka_brokers.private_reactor import ReactorThread
 from logd.testing.kafka_brokers.serving import ServedBroker, ServingSettings
+from logd.testing.processes.python_process import start_python
 
 #: Seconds in which a process must stop when asked to.
 _PATIENCE = 30.0
@@ -110,7 +111,7 @@ class BrokerInProcess:
         """See BrokerRun."""
         described = {"settings": self._settings.encoded(), "log": self.log, "folder": self._folder}
         with open(self.log, "ab") as log:
-            self._process = process = subprocess.Popen(
+            self._process = process = start_python(
                 [sys.executable, "-m", "logd.testing.kafka_brokers.child", json.dumps(described)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

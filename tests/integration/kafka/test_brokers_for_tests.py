@@ -22,6 +22,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from logd.errors import ConfigurationError, LogdError, TopicExists
 from logd.testing import KafkaBroker, NotYet, kafka
 from logd.testing.kafka_brokers.data_folder import MEMORY, PREFIX
+from logd.testing.processes.python_process import SWITCH
 from tests.integration.peers import PATIENCE
 
 try:
@@ -161,9 +162,9 @@ class BrokersOfTwoKindsMixin:
 
         The program is alone in its process, where nothing else opens and closes files.
         """
-        ran = subprocess.run(
-            [sys.executable, __file__, str(int(self.process))], capture_output=True, text=True, timeout=120
-        )
+        env = {**os.environ, SWITCH: "0"}  # a fork server stays as long as the process that has asked it
+        command = [sys.executable, __file__, str(int(self.process))]
+        ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual((ran.stdout, ran.returncode), ("nothing is left\n", 0), ran.stderr)
 
 
