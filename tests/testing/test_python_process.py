@@ -140,13 +140,18 @@ class StartPythonTests(SynchronousTestCase):
 
     def test_a_server_that_has_died_is_replaced(self) -> None:
         """The next process is forked all the same."""
-        self.output(_IS_FORKED)
-        servers = [each for (pid, _), each in python_process._SERVERS.items() if pid == os.getpid()]
-        for each in servers:
-            assert each.process is not None
-            each.process.kill()
-            each.process.wait(PATIENCE)
+        servers: dict[Any, ForkServer] = {}
+        self.patch(python_process, "_SERVERS", servers)
         self.assertEqual(self.output(_IS_FORKED), "True")
+        (server,) = servers.values()
+        assert server.process is not None
+        server.process.kill()
+        server.process.wait(PATIENCE)
+        self.assertEqual(self.output(_IS_FORKED), "True")
+        (other,) = servers.values()
+        self.assertIsNot(other, server)
+        for each in (server, other):
+            self.addCleanup(each.control.close)
 
     def test_what_belongs_to_one_process_is_not_preloaded(self) -> None:
         """A module that installs the reactor, or starts a thread, is refused at the start of a server."""
