@@ -44,55 +44,78 @@ def preload(modules: Iterable[str]) -> None:
 
 
 def serve(control: socket.socket) -> dict[str, Any] | None:
-    """Fork a process for each request. Returns the request in each new process, and None here when nobody asks more."""
+    """Fork a process for each request.
+
+    Returns the request in each new process, and None in this one when the process that asks has ended, or given up.
+    """
     clone = ctypes.CDLL(None, use_errno=True).syscall
     before, in_child, in_parent = (
         getattr(ctypes.pythonapi, name) for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent")
     )
     while True:
         head, descriptors, _, _ = socket.recv_fds(control, NUMBER.size, 3)
-        if not head:
+        body = _read(control, *NUMBER.unpack(head)) if head else b""
+        if not body:
+            control.close()
             return None
-        request: dict[str, Any] = json.loads(_read(control, *NUMBER.unpack(head)))
+        request: dict[str, Any] = json.loads(body)
         before()
         process = clone(CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if process == 0:
             in_child()
-            control.close()
-            for number, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            if request["new_session"]:
-                os.setsid()
+            with control:
+                try:
+                    _set_up(request, descriptors)
+                finally:
+                    control.sendall(NUMBER.pack(os.getpid()))
             return request
         in_parent()
         for descriptor in descriptors:
             os.close(descriptor)
-        control.sendall(NUMBER.pack(max(process, 0)))
+        if process == -1:
+            control.sendall(NUMBER.pack(0))
+
+
+def _set_up(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Do in the new process what others can see as soon as they know of it."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if request["new_session"]:
+        os.setsid()
+    os.chdir(_native(request["folder"]))
+
+
+def _native(text: str) -> str:
+    """Return the text that this interpreter makes of the bytes that ``as_text`` was given."""
+    return os.fsdecode(text.encode("latin-1"))
 
 
 def _read(control: socket.socket, size: int) -> bytes:
+    """Return so many bytes, or none if the other end was closed before them."""
     found = bytearray()
     while len(found) < size:
-        found += control.recv(size - len(found))
+        received = control.recv(size - len(found))
+        if not received:
+            return b""
+        found += received
     return bytes(found)
 
 
 def run(request: dict[str, Any]) -> None:
     """Become the program of a request, as the interpreter would at its start."""
-    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update({_native(name): _native(value) for name, value in request["environment"].items()})
     time.tzset()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         stream = _stream_like(getattr(sys, name), descriptor, line_buffering=name == "stderr")
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    how, what, *arguments = request["arguments"]
+    how, what, *arguments = (_native(each) for each in request["arguments"])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if how == "-m":
         sys.argv = [what, *arguments]
-        sys.path[0] = request["folder"]
+        sys.path[0] = os.getcwd()
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         sys.argv = ["-c", *arguments]
@@ -114,7 +137,8 @@ def main() -> None:
     """Serve until the other end of the socket, a descriptor in the arguments, is closed."""
     control = socket.socket(fileno=int(sys.argv[1]))
     modules = sys.argv[2:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the process that asks
+    # Ctrl-C at a terminal is for the process that asks. A new process gets it, however early, since it is not ignored.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     preload(modules)
     request = serve(control)
     while request is not None and request["serves"]:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, field
@@ -29,7 +30,8 @@ PRELOADED = (
     "logd.broker.service",
     "logd.cli.main",
 )
-#: The length of a request, which is JSON, and the answer to it: the id of a process, or 0 when none could be made.
+#: The length of a request, which is JSON, and the answer to it: the id of a process, which it sends itself once it is
+#: set up, or 0 when none could be made.
 NUMBER = struct.Struct(">Q")
 #: The number of Linux's system call for each machine. ``os.fork`` takes no flags.
 CLONE = {"x86_64": 56, "aarch64": 220}
@@ -39,6 +41,11 @@ SWITCH = "LOGD_TESTING_FORK"
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_")
 #: The options of subprocess.Popen that the fork server knows, beside those that the new process does not see.
 FORK_OPTIONS = {"stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "text", "encoding", "errors", "bufsize"}
+
+
+def as_text(given: str | bytes | os.PathLike[Any]) -> str:
+    """Return the bytes that the system would get, one a character: the server may decode them otherwise."""
+    return os.fsencode(given).decode("latin-1")
 
 
 def _of_interpreter(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -64,18 +71,22 @@ class ForkServer:
         return cls(control, process)
 
     def ended(self) -> bool:
-        """Return whether it was killed."""
-        return self.process is not None and self.process.poll() is not None
+        """Return whether it was killed, or is not to be asked any more."""
+        return self.control.fileno() == -1 or (self.process is not None and self.process.poll() is not None)
 
     def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
         """Return the id of a new child of this process. Raises OSError."""
         body = json.dumps(request).encode()
         with self.lock:
-            socket.send_fds(self.control, [NUMBER.pack(len(body))], descriptors)
-            self.control.sendall(body)
-            answer = self.control.recv(NUMBER.size, socket.MSG_WAITALL)
-        if len(answer) < NUMBER.size:
-            raise OSError("the server that forks processes for tests has ended")
+            try:
+                socket.send_fds(self.control, [NUMBER.pack(len(body))], descriptors)
+                self.control.sendall(body)
+                answer = self.control.recv(NUMBER.size, socket.MSG_WAITALL)
+                if len(answer) < NUMBER.size:
+                    raise OSError("the server that forks processes for tests has ended")
+            except BaseException:
+                self.control.close()  # else the answer could be taken for that to the next request
+                raise
         (process,) = NUMBER.unpack(answer)
         if not process:
             raise OSError("the system made no process")
@@ -113,10 +124,11 @@ class ForkedProcess(subprocess.Popen[Any]):
     def _execute_child(self, *given: Any) -> None:
         """Take the place of the method that forks and executes: ask the server, and close the ends for the child."""
         asked = _SIGNATURE.bind(self, *given).arguments
+        environment = os.environ if asked["env"] is None else asked["env"]
         request = {
-            "arguments": [os.fspath(each) for each in asked["args"][1:]],
-            "environment": dict(os.environ if asked["env"] is None else asked["env"]),
-            "folder": os.path.abspath(asked["cwd"] or "."),
+            "arguments": [as_text(each) for each in asked["args"][1:]],
+            "environment": {as_text(name): as_text(value) for name, value in environment.items()},
+            "folder": as_text(os.path.realpath(asked["cwd"] or ".", strict=True)),
             "new_session": asked["start_new_session"],
             "serves": self._serves,
         }
@@ -144,12 +156,15 @@ def can_fork() -> bool:
 def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a process as subprocess.Popen does, with its options; fork it where that was asked for and is possible.
 
-    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS.
+    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS. All else is
+    executed, and so is a process that the server fails to make.
     """
-    plain = command[0] != sys.executable or command[1] not in ("-c", "-m") or not options.keys() <= FORK_OPTIONS
-    if plain or not forks():
-        return subprocess.Popen(command, **options)
-    return ForkedProcess(_server(options.get("env") or os.environ), command, **options)
+    how = list(command[:2])
+    if how in ([sys.executable, "-c"], [sys.executable, "-m"]) and options.keys() <= FORK_OPTIONS and forks():
+        environment = options.get("env")
+        with suppress(OSError):  # Popen succeeds without a server, or raises its own error
+            return ForkedProcess(_server(os.environ if environment is None else environment), command, **options)
+    return subprocess.Popen(command, **options)
 
 
 def run_python(
