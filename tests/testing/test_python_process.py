@@ -26,6 +26,21 @@ from logd.testing.processes.python_process import (
 
 #: Prints whether it was forked from a process that had imported a broker.
 _IS_FORKED = "import sys; print('logd.broker.service' in sys.modules)"
+#: Sends its main thread a signal from another thread, by the C library's idea of the main thread's id.
+_SIGNALS_MAIN_THREAD = """
+import signal, threading
+signal.signal(signal.SIGUSR1, lambda *given: print("had"))
+other = threading.Thread(target=signal.pthread_kill, args=(threading.main_thread().ident, signal.SIGUSR1))
+other.start()
+other.join()
+"""
+#: A module that can be asked after its end whether it is still ``__main__``.
+_MODULE = """
+import atexit, os, pickle, sys
+class Own: pass
+atexit.register(lambda: print(type(pickle.loads(pickle.dumps(Own()))) is Own))
+print(sys.argv, sys.path[0], os.getcwd(), __file__, __spec__.name)
+"""
 #: Kills the fork server that it has, and starts two processes.
 _KILLS_ITS_SERVER = f"""
 import os, signal, sys
@@ -141,13 +156,45 @@ class StartPythonTests(SynchronousTestCase):
                 ran = run_python(python("-c", program), env={**env, **more}, capture_output=True, text=True)
                 self.assertEqual((ran.stdout, ran.returncode), (written, -signal.SIGKILL), switch)
 
+    def test_its_streams_are_those_of_an_interpreter(self) -> None:
+        """A line that ends with CR and LF keeps both; standard input has a buffer, even where the output has none."""
+        program = (
+            "import sys; print(sys.stdin.buffer.peek(1)[:1], ascii(sys.stdin.read()));"
+            "[print(each, each.line_buffering, each.errors) for each in (sys.stdin, sys.stdout, sys.stderr)]"
+        )
+        for unbuffered in ("", "1"):
+            env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+            self.assert_same("-c", program, input=b"a\r\nb\rc\n", env=env)
+
     def test_its_arguments_and_variables_are_bytes(self) -> None:
         """They need not be text, and may be decoded otherwise than here."""
-        program = "import os, sys; print(sys.argv[1:], ascii(os.environ['OWN']))"
+        program = "import os, sys; print(sys.argv[1:], sys.orig_argv[3:], ascii(os.environ['OWN']))"
         ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8:replace"}
         for more in {}, ascii_only:
             env = {**os.environ, **more, "OWN": "gr\u00f6\u00dfe \udcff"}
             self.assert_same("-c", program, "gr\u00f6\u00dfe", "\udcff", env=env)
+
+    def test_its_code_has_no_future_statement_of_the_server(self) -> None:
+        """Annotations are evaluated."""
+        self.assert_same("-c", "def function(x: int): pass\nprint(function.__annotations__)")
+
+    def test_its_main_thread_can_be_signalled_by_another(self) -> None:
+        """The C library knows the thread by its new id."""
+        self.assert_same("-c", _SIGNALS_MAIN_THREAD)
+
+    def test_it_is_main_to_its_end(self) -> None:
+        """A module can pickle its own classes even in what it does at exit; its folder's name is the real one."""
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        folder.joinpath("said.py").write_text(_MODULE)
+        link = folder.with_name("link")
+        link.symlink_to(folder.name)
+        self.assert_same("-m", "said", cwd=link)
+        self.assert_same("-m", "said", cwd=link, env={**os.environ, "PYTHONSAFEPATH": "1"})
+
+    def test_a_missing_module_is_reported_in_a_line(self) -> None:
+        """The words are the interpreter's."""
+        self.assert_same("-m", "logd.testing.missing")
 
     def test_it_is_set_up_when_it_is_known(self) -> None:
         """A signal at once reaches it, and so does one to its group; it holds its folder."""
@@ -265,9 +312,7 @@ class StartPythonTests(SynchronousTestCase):
         """A module that installs the reactor, or starts a thread, is refused at the start of a server."""
         folder = Path(self.mktemp())
         folder.mkdir()
-        folder.joinpath("busy.py").write_text(
-            "import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
-        )
+        folder.joinpath("busy.py").write_text("import _thread, time; _thread.start_new_thread(time.sleep, (60,))")
         check = "from logd.testing.processes.fork_server import preload; preload([{}])"
         path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.resolve()), *sys.path])}
         for module, error in (

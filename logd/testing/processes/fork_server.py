@@ -19,7 +19,6 @@ import runpy
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from types import ModuleType
@@ -29,6 +28,9 @@ from logd.testing.processes.python_process import CLONE, NUMBER, ForkServer, ado
 
 #: Of Linux: the parent of the new process is that of this one, so the system tells its end to whoever asked for it.
 _CLONE_PARENT = 0x8000
+#: Of Linux: write the new process's thread id where the C library keeps it, as its own fork does.
+_CLONE_CHILD_TID = 0x01000000 | 0x00200000
+_GET_TID_ADDRESS = 40
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -37,7 +39,7 @@ def preload(modules: Iterable[str]) -> None:
         importlib.import_module(name)
     if "twisted.internet.reactor" in sys.modules:
         raise RuntimeError("a preloaded module has installed the reactor")
-    if threading.active_count() > 1:
+    if len(os.listdir("/proc/self/task")) > 1:  # threads of libraries count as well
         raise RuntimeError("a preloaded module has started a thread")
     gc.collect()
     gc.freeze()  # so that collections in the forks do not write to the pages that they share
@@ -48,7 +50,18 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
 
     Returns the request in each new process, and None in this one when the process that asks has ended, or given up.
     """
-    clone = ctypes.CDLL(None, use_errno=True).syscall
+    system = ctypes.CDLL(None)
+    thread_id = ctypes.c_void_p()
+    system.prctl(_GET_TID_ADDRESS, ctypes.byref(thread_id), 0, 0, 0)
+    # The fourth argument is the address on x86_64, the fifth on aarch64; the other is ignored.
+    clone = (
+        CLONE[platform.machine()],
+        _CLONE_PARENT | _CLONE_CHILD_TID | signal.SIGCHLD,
+        None,
+        None,
+        thread_id,
+        thread_id,
+    )
     before, in_child, in_parent = (
         getattr(ctypes.pythonapi, name) for name in ("PyOS_BeforeFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent")
     )
@@ -60,7 +73,7 @@ def serve(control: socket.socket) -> dict[str, Any] | None:
             return None
         request: dict[str, Any] = json.loads(body)
         before()
-        process = clone(CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+        process = system.syscall(*clone)
         if process == 0:
             in_child()
             with control:
@@ -108,29 +121,35 @@ def run(request: dict[str, Any]) -> None:
     os.environ.update({_native(name): _native(value) for name, value in request["environment"].items()})
     time.tzset()
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
-        stream = _stream_like(getattr(sys, name), descriptor, line_buffering=name == "stderr")
+        stream = _stream_like(getattr(sys, name), descriptor, name)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    how, what, *arguments = (_native(each) for each in request["arguments"])
+    arguments = [_native(each) for each in request["arguments"]]
+    how, what = arguments[:2]
+    sys.orig_argv = [sys.executable, *arguments]
+    sys.argv = [how, *arguments[2:]]
+    if not sys.flags.safe_path:
+        sys.path[0] = "" if how == "-c" else os.getcwd()
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    vars(main)["__builtins__"] = builtins
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if how == "-m":
-        sys.argv = [what, *arguments]
-        sys.path[0] = os.getcwd()
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        runpy._run_module_as_main(what)  # type: ignore[attr-defined]  # the interpreter's own way
     else:
-        sys.argv = ["-c", *arguments]
-        sys.path[0] = ""
-        main = sys.modules["__main__"] = ModuleType("__main__")
-        vars(main)["__builtins__"] = builtins
-        exec(compile(what, "<string>", "exec"), vars(main))
+        exec(compile(what, "<string>", "exec", dont_inherit=True), vars(main))
 
 
-def _stream_like(old: io.TextIOWrapper, descriptor: int, *, line_buffering: bool) -> io.TextIOWrapper:
+def _stream_like(old: io.TextIOWrapper, descriptor: int, name: str) -> io.TextIOWrapper:
     """Return a stream with the encoding and the buffering that the environment asked for, of what is there now."""
     unbuffered = old.write_through  # by PYTHONUNBUFFERED
-    binary: Any = open(descriptor, old.mode + "b", 0 if unbuffered else -1, closefd=False)  # noqa: SIM115  # stays open
-    lines = line_buffering or (binary.isatty() and not unbuffered)
-    return io.TextIOWrapper(binary, old.encoding, old.errors, line_buffering=lines, write_through=unbuffered)
+    mode = old.mode
+    buffering = 0 if unbuffered and mode == "w" else -1
+    binary: Any = open(descriptor, mode + "b", buffering, closefd=False)  # noqa: SIM115  # stays open
+    getattr(binary, "raw", binary).name = f"<{name}>"
+    lines = not unbuffered and (name == "stderr" or binary.isatty())
+    stream = io.TextIOWrapper(binary, old.encoding, old.errors, "\n", lines, unbuffered)
+    stream.mode = mode  # type: ignore[misc]  # set from outside by the interpreter too
+    return stream
 
 
 def main() -> None:
