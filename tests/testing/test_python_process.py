@@ -26,6 +26,16 @@ from logd.testing.processes.python_process import (
 
 #: Prints whether it was forked from a process that had imported a broker.
 _IS_FORKED = "import sys; print('logd.broker.service' in sys.modules)"
+#: Prints the names of variables that the preloaded modules read, and that are not known to be read at the start.
+_READ = """
+import importlib, os
+read, get = set(), type(os.environ).__getitem__
+type(os.environ).__getitem__ = lambda self, name: (read.add(name), get(self, name))[1]
+from logd.testing.processes.python_process import PRELOADED, READ_AT_START
+for each in PRELOADED:
+    importlib.import_module(each)
+print(*(name for name in read if not name.startswith(READ_AT_START)))
+"""
 #: Sends its main thread a signal from another thread, by the C library's idea of the main thread's id.
 _SIGNALS_MAIN_THREAD = """
 import signal, threading
@@ -239,7 +249,15 @@ class StartPythonTests(SynchronousTestCase):
         there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.resolve()), *sys.path])}
         self.assertEqual(self.output("import beside, sys; print(beside.found)", env=there), "beside")
         self.assertEqual(self.output(_IS_FORKED, env=there), "True")
+        loops = "from logd.protocol.implementation import IMPLEMENTATION; print(IMPLEMENTATION)"
+        self.assertEqual(self.output(loops, env={**os.environ, "LOGD_LOOPS": "python"}), "python")
         self.assertNotIn(there["PYTHONPATH"], self.output("import sys; print(sys.path)", env={}))
+
+    def test_preloaded_modules_read_no_other_variables(self) -> None:
+        """Those that they read at their import would be the server's for ever."""
+        os.environ[SWITCH] = "0"
+        # Twisted's plugins read LISTEN_PID for sockets that systemd passes, which a fork server does not.
+        self.assertEqual(self.output(_READ), "LISTEN_PID")
 
     def test_a_session_of_its_own(self) -> None:
         """The groups of processes that tests kill begin with it."""

@@ -37,8 +37,9 @@ NUMBER = struct.Struct(">Q")
 CLONE = {"x86_64": 56, "aarch64": 220}
 #: The variable of the environment that turns it on.
 SWITCH = "LOGD_TESTING_FORK"
-#: Beginnings of the names of variables that the interpreter, or the system's loader, reads at the start.
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_")
+#: Beginnings of the names of variables that are read at the start: by the interpreter, by the system's loader, by
+#: libraries written in C, or by a preloaded module.
+READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_", "LOGD_LOOPS", "PURE_PYTHON", "ZOPE_")
 #: The options of subprocess.Popen that the fork server knows, beside those that the new process does not see.
 FORK_OPTIONS = {"stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "text", "encoding", "errors", "bufsize"}
 
@@ -49,7 +50,7 @@ def as_text(given: str | bytes | os.PathLike[Any]) -> str:
 
 
 def _of_interpreter(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(item for item in environment.items() if item[0].startswith(_READ_AT_START)))
+    return tuple(sorted(item for item in environment.items() if item[0].startswith(READ_AT_START)))
 
 
 @define(eq=False)
