@@ -1,8 +1,13 @@
 """Processes of Python that start in a tenth of a second, since they are forked from one that has imported logd.
 
-This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. A test sees the
-same as ever, with these exceptions: in the lists of the system the process has the command line of its server, and in
-itself what the server has imported, Twisted's TLS among it.
+This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. A forked process
+is to its parent what one of subprocess.Popen is, with these exceptions:
+
+- In the lists of the system it has the command line and the environment of its server.
+- It has imported what the server has, Twisted's TLS among it.
+- The traceback of an error that it does not catch begins with lines of the server.
+- Its umask, limits, priority, and blocked or ignored signals are those of its parent when that started the server.
+- The hashes of strings are the same in all forks of a server.
 """
 
 from __future__ import annotations
