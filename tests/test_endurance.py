@@ -12,7 +12,6 @@ from pathlib import Path
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.distribution import LONGEST
 from tests.endurance import flakes
 from tests.endurance.flakes import Outcomes, costs, disturbable_modules, in_any_order, report
 from tests.endurance.load import Load
@@ -103,12 +102,6 @@ class FlakesTests(SynchronousTestCase):
         modules = ["tests.never", "tests.a", "tests.b", "tests.c"]
         for each in (found, self.outcomes(folder, "other")):
             self.assertEqual(each.dearest_first(modules), ["tests.c", "tests.b", "tests.a", "tests.never"])
-
-    def test_before_the_first_run_those_begin_that_the_suite_begins_with(self) -> None:
-        """They are known to take long on any machine."""
-        found = self.outcomes(self.mktemp())
-        modules = ["tests.never", "tests.integration.spark.test_import", *LONGEST[:1]]
-        self.assertEqual(found.dearest_first(modules), modules[::-1])
 
     def test_a_run_that_ends_is_not_held_back_by_those_before_it(self) -> None:
         """Else an interruption would lose what has ended; those that have not begun are left out then."""

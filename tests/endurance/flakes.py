@@ -21,7 +21,6 @@ from pathlib import Path
 
 from attrs import asdict, define, field
 
-from tests.distribution import LONGEST
 from tests.endurance.load import Load
 from tests.endurance.trial import ROOT, TrialRun, run_trial
 
@@ -30,8 +29,6 @@ FOLDER = ROOT / ".flakes"
 _OUTCOMES = "outcomes.jsonl"
 #: Seconds for one module; beside a load, three times as many.
 PATIENCE = 1800.0
-#: Longer than any module has taken, in seconds.
-_NEVER = 1e6
 #: Signs that a test depends on more than its own thread, so that a busy machine can make it fail.
 _DISTURBABLE = re.compile(
     r"subprocess|\bimport reactor\b|^import (?:socket|threading|signal)|deferToThread|Process\b|time\.sleep"
@@ -110,12 +107,8 @@ class Outcomes:
             (self.folder / f"{done.module}-{run}.log").write_text(done.output, encoding="utf-8")
 
     def dearest_first(self, modules: Iterable[str]) -> list[str]:
-        """Return modules with those first that took longest when they ran last: the end waits for none of them.
-
-        Those that have not run here come in the order of LONGEST, which the suite begins with.
-        """
-        expected = {name: _NEVER - place for place, name in enumerate(LONGEST)}
-        return sorted(modules, key=lambda module: -self._seconds.get(module, expected.get(module, 0.0)))
+        """Return modules with those first that took longest when they ran last: the end waits for none of them."""
+        return sorted(modules, key=lambda module: -self._seconds.get(module, 0.0))
 
     def missing(self, run: int, modules: Iterable[str]) -> list[str]:
         """Return the modules without an outcome in a run."""

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,8 @@ def _start(arguments: list[str], environment: Mapping[str, str]) -> subprocess.P
         "start_new_session": True,  # so that processes of the tests can be killed with them
     }
     if forks():
-        return ForkedProcess(_server(), command, serves=True, **options)
+        with suppress(OSError):  # the server was killed
+            return ForkedProcess(_server(), command, serves=True, **options)
     return subprocess.Popen(command, **options)
 
 

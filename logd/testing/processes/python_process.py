@@ -1,8 +1,13 @@
 """Processes of Python that start in a tenth of a second, since they are forked from one that has imported logd.
 
-This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. A test sees the
-same as ever, with these exceptions: in the lists of the system the process has the command line of its server, and in
-itself what the server has imported, Twisted's TLS among it.
+This is for test suites with many of them, and on only where LOGD_TESTING_FORK is 1 in the environment. A forked process
+is to its parent what one of subprocess.Popen is, with these exceptions:
+
+- In the lists of the system it has the command line and the environment of its server.
+- It has imported what the server has, Twisted's TLS among it.
+- The traceback of an error that it does not catch begins with lines of the server.
+- Its umask, limits, priority, and blocked or ignored signals are those of its parent when that started the server.
+- The hashes of strings are the same in all forks of a server.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, field
@@ -29,20 +35,27 @@ PRELOADED = (
     "logd.broker.service",
     "logd.cli.main",
 )
-#: The length of a request, which is JSON, and the answer to it: the id of a process, or 0 when none could be made.
+#: The length of a request, which is JSON, and the answer to it: the id of a process, which it sends itself once it is
+#: set up, or 0 when none could be made.
 NUMBER = struct.Struct(">Q")
 #: The number of Linux's system call for each machine. ``os.fork`` takes no flags.
 CLONE = {"x86_64": 56, "aarch64": 220}
 #: The variable of the environment that turns it on.
 SWITCH = "LOGD_TESTING_FORK"
-#: Beginnings of the names of variables that the interpreter, or the system's loader, reads at the start.
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_")
+#: Beginnings of the names of variables that are read at the start: by the interpreter, by the system's loader, by
+#: libraries written in C, or by a preloaded module.
+READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENSSL_", "LOGD_LOOPS", "PURE_PYTHON", "ZOPE_")
 #: The options of subprocess.Popen that the fork server knows, beside those that the new process does not see.
 FORK_OPTIONS = {"stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "text", "encoding", "errors", "bufsize"}
 
 
+def as_text(given: str | bytes | os.PathLike[Any]) -> str:
+    """Return the bytes that the system would get, one a character: the server may decode them otherwise."""
+    return os.fsencode(given).decode("latin-1")
+
+
 def _of_interpreter(environment: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(item for item in environment.items() if item[0].startswith(_READ_AT_START)))
+    return tuple(sorted(item for item in environment.items() if item[0].startswith(READ_AT_START)))
 
 
 @define(eq=False)
@@ -64,18 +77,22 @@ class ForkServer:
         return cls(control, process)
 
     def ended(self) -> bool:
-        """Return whether it was killed."""
-        return self.process is not None and self.process.poll() is not None
+        """Return whether it was killed, or is not to be asked any more."""
+        return self.control.fileno() == -1 or (self.process is not None and self.process.poll() is not None)
 
     def fork(self, request: Mapping[str, Any], descriptors: Sequence[int]) -> int:
         """Return the id of a new child of this process. Raises OSError."""
         body = json.dumps(request).encode()
         with self.lock:
-            socket.send_fds(self.control, [NUMBER.pack(len(body))], descriptors)
-            self.control.sendall(body)
-            answer = self.control.recv(NUMBER.size, socket.MSG_WAITALL)
-        if len(answer) < NUMBER.size:
-            raise OSError("the server that forks processes for tests has ended")
+            try:
+                socket.send_fds(self.control, [NUMBER.pack(len(body))], descriptors)
+                self.control.sendall(body)
+                answer = self.control.recv(NUMBER.size, socket.MSG_WAITALL)
+                if len(answer) < NUMBER.size:
+                    raise OSError("the server that forks processes for tests has ended")
+            except BaseException:
+                self.control.close()  # else the answer could be taken for that to the next request
+                raise
         (process,) = NUMBER.unpack(answer)
         if not process:
             raise OSError("the system made no process")
@@ -113,10 +130,11 @@ class ForkedProcess(subprocess.Popen[Any]):
     def _execute_child(self, *given: Any) -> None:
         """Take the place of the method that forks and executes: ask the server, and close the ends for the child."""
         asked = _SIGNATURE.bind(self, *given).arguments
+        environment = os.environ if asked["env"] is None else asked["env"]
         request = {
-            "arguments": [os.fspath(each) for each in asked["args"][1:]],
-            "environment": dict(os.environ if asked["env"] is None else asked["env"]),
-            "folder": os.path.abspath(asked["cwd"] or "."),
+            "arguments": [as_text(each) for each in asked["args"][1:]],
+            "environment": {as_text(name): as_text(value) for name, value in environment.items()},
+            "folder": as_text(os.path.realpath(asked["cwd"] or ".", strict=True)),
             "new_session": asked["start_new_session"],
             "serves": self._serves,
         }
@@ -144,12 +162,15 @@ def can_fork() -> bool:
 def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     """Start a process as subprocess.Popen does, with its options; fork it where that was asked for and is possible.
 
-    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS.
+    It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS. All else is
+    executed, and so is a process that the server fails to make.
     """
-    plain = command[0] != sys.executable or command[1] not in ("-c", "-m") or not options.keys() <= FORK_OPTIONS
-    if plain or not forks():
-        return subprocess.Popen(command, **options)
-    return ForkedProcess(_server(options.get("env") or os.environ), command, **options)
+    how = list(command[:2])
+    if how in ([sys.executable, "-c"], [sys.executable, "-m"]) and options.keys() <= FORK_OPTIONS and forks():
+        environment = options.get("env")
+        with suppress(OSError):  # Popen succeeds without a server, or raises its own error
+            return ForkedProcess(_server(os.environ if environment is None else environment), command, **options)
+    return subprocess.Popen(command, **options)
 
 
 def run_python(
