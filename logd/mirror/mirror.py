@@ -24,14 +24,14 @@ from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdErro
 from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
-from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress, ReadingState, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
+from logd.mirror.sets.held_sets import HeldSets
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
-from logd.mirror.whole_entries import MovingSet
 from logd.topic import TopicPartition
 
 #: Seconds for which sets in flight may still be acknowledged when partitions are taken away.

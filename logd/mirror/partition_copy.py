@@ -19,11 +19,11 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
-from logd.mirror.held_sets import HeldSets
-from logd.mirror.keyed_sets import sets_by_key
+from logd.mirror.sets.held_sets import HeldSets
+from logd.mirror.sets.keyed_sets import sets_by_key
+from logd.mirror.sets.whole_entries import MovingSet, WholeEntries
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
-from logd.mirror.whole_entries import MovingSet, WholeEntries
 from logd.topic import TopicPartition
 
 #: Sends a set to a partition of the target.

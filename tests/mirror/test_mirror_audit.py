@@ -16,10 +16,10 @@ from logd.client.audit.publisher import RETRY_SECONDS
 from logd.errors import PartitionOffline
 from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
 from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.topic import TopicPartition

@@ -8,10 +8,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.errors import LogdError, WrapperTooLarge
-from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import PartitionCopy
+from logd.mirror.sets.held_sets import HeldSets
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.target_topics import MirroredTopic
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.topic import TopicPartition

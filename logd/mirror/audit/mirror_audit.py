@@ -19,9 +19,9 @@ from logd.deferreds.timeouts import fired_within
 from logd.interfaces import Clock
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
 

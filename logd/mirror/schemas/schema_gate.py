@@ -17,7 +17,7 @@ from logd.errors import LogdError
 from logd.interfaces import Clock
 from logd.mirror.schemas.named_schemas import named_schemas
 from logd.mirror.schemas.schema_copier import SchemaCopier
-from logd.mirror.whole_entries import MovingSet
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.topic import TopicPartition
 
 #: Seconds before a schema that could not be copied is tried again: the first time, and at most.

@@ -15,7 +15,7 @@ from logd.errors import ConfigurationError
 from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.schemas.schema_copier import SchemaConflict, SchemaCopier
 from logd.mirror.schemas.schema_gate import SchemaGate
-from logd.mirror.whole_entries import MovingSet
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.topic import TopicPartition

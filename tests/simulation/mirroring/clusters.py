@@ -15,9 +15,9 @@ from logd.deferreds.sleeping import sleep
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import Mirror
 from logd.mirror.schemas.schema_gate import SchemaGate
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import TopicChoice
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination

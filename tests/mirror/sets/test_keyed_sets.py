@@ -1,10 +1,10 @@
-"""Tests of logd.mirror.keyed_sets: messages for a topic with another number of partitions."""
+"""Tests of logd.mirror.sets.keyed_sets: messages for a topic with another number of partitions."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.mirror.keyed_sets import sets_by_key
+from logd.mirror.sets.keyed_sets import sets_by_key
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.key_placement import partition_of_key

@@ -1,4 +1,4 @@
-"""Tests of logd.mirror.whole_entries: what of a log's bytes is sent to another log."""
+"""Tests of logd.mirror.sets.whole_entries: what of a log's bytes is sent to another log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import CorruptMessage
 from logd.log.epochs.mark import EpochMark, encode_epoch_mark
-from logd.mirror import whole_entries
-from logd.mirror.whole_entries import WholeEntries
+from logd.mirror.sets import whole_entries
+from logd.mirror.sets.whole_entries import WholeEntries
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS_AT, with_leader_epoch

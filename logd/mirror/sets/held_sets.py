@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from logd.errors import LogdError
-from logd.mirror.whole_entries import MovingSet
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.topic import TopicPartition
 
 #: Returns what a set has to wait for before it is sent, cancellable; None if it need not wait.
