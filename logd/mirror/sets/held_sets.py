@@ -1,77 +1,91 @@
-"""Sets of one partition on their way to the target, which leave in order, each once a gate lets it pass."""
+"""Sets of one partition on their way to the target: each is prepared and sent once those before it are sent."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
 
+from logd.deferreds.background import Background
 from logd.errors import LogdError
-from logd.mirror.sets.whole_entries import MovingSet
-from logd.topic import TopicPartition
 
-#: Returns what a set has to wait for before it is sent, cancellable; None if it need not wait.
-Gate = Callable[[TopicPartition, MovingSet], Deferred[None] | None]
+T = TypeVar("T")
 
 
 @define(eq=False)
-class HeldSets:
-    """The sets that wait behind the first one that the gate does not let pass; none without a gate."""
+class HeldSets(Generic[T]):
+    """The sets that are not sent, in order. They leave at once, unless the first has to wait for something."""
 
-    gate: Gate | None = None
-    #: Set once nothing more may be sent.
+    _log = Logger()
+
+    #: Prepares a set; fails for one that cannot be sent. Cancelled once the set is not wanted any more.
+    prepare: Callable[[T], Coroutine[Any, Any, None]]
+    #: Sends a set that is prepared.
+    send: Callable[[T], Coroutine[Any, Any, None]]
+    #: Called once with the error of a set, and whether it is sent in part. It and those behind it are held for ever.
+    failed: Callable[[LogdError, bool], object]
+    #: True once nothing more is taken.
     closed: bool = field(default=False, init=False)
-    _held: deque[tuple[TopicPartition, MovingSet, Callable[[], None]]] = field(factory=deque, init=False)
-    _opens: Deferred[None] | None = field(default=None, init=False)
+    #: The sets, and perhaps behind them the error of what could be none.
+    _held: deque[T | LogdError] = field(factory=deque, init=False)
+    _is_working: bool = field(default=False, init=False)
+    _is_sending: bool = field(default=False, init=False)
+    _background: Background = field(factory=lambda: Background("the copy of a partition"), init=False)
 
-    def add(
-        self, where: TopicPartition, moving: MovingSet, send: Callable[[], None], failed: Callable[[Exception], None]
-    ) -> None:
-        """Call ``send`` at once, or once the gate lets this set pass and those before it are sent.
-
-        Raises as the gate and ``send`` do, and then does not hold the set; what they raise later, ``failed`` is called
-        with.
-        """
-        self._held.append((where, moving, send))
-        if self._opens is None:
-            self._let_pass(failed)
+    def add(self, held: T | LogdError) -> None:
+        """Prepare and send a set behind the others, or fail in its place; then nothing more is taken."""
+        self.closed = self.closed or isinstance(held, LogdError)
+        self._held.append(held)
+        if not self._is_working:
+            self._is_working = True
+            self._background.start(self._send_all())
 
     def close(self) -> int:
-        """Send nothing more, and return the number of sets that were held: the last ones that were added."""
+        """Take and send nothing more, and return the number of sets that were held: the last ones that were added.
+
+        One that is being sent is no longer held, and is sent to its end.
+        """
         self.closed = True
-        dropped = len(self._held)
+        dropped = sum(not isinstance(each, LogdError) for each in self._held)
         self._held.clear()
-        opens, self._opens = self._opens, None
-        if opens is not None:
-            opens.cancel()
+        if not self._is_sending:
+            self._background.stop()
         return dropped
 
-    def _let_pass(self, failed: Callable[[Exception], None]) -> None:
-        while self._held:
-            where, moving, send = self._held[0]
-            try:
-                opens = self.gate(where, moving) if self.gate is not None and moving.data else None
-            except Exception:
+    def abandon(self) -> None:
+        """Send nothing more, not even the rest of a set."""
+        self._held.clear()
+        self.closed = True
+        self._background.stop()
+
+    async def _send_all(self) -> None:
+        try:
+            while self._held:
+                first = self._held[0]
+                if isinstance(first, LogdError):
+                    raise first
+                await self.prepare(first)
+                if not self._held:  # closed by what the end of this work let go on
+                    return
                 self._held.popleft()
+                self._is_sending = True
+                await self.send(first)
+                self._is_sending = False
+            self._is_working = False
+        except CancelledError:
+            if self._background.was_stopped:
                 raise
-            if opens is not None:
-                self._opens = opens
-                opens.addCallback(self._opened, failed).addErrback(self._failed, failed)
-                return
-            self._held.popleft()
-            send()
+            self._fail(LogdError("the preparation of a set was cancelled"))
+        except LogdError as error:
+            self._fail(error)
+        except Exception as error:
+            self._log.failure("a bug in the copy of a partition, which begins again")
+            self._fail(LogdError(str(error)))
 
-    def _opened(self, _: None, failed: Callable[[Exception], None]) -> None:
-        self._opens = None
-        self._held.popleft()[2]()
-        self._let_pass(failed)
-
-    def _failed(self, failure: Failure, failed: Callable[[Exception], None]) -> None:
-        if not self.closed:
-            error = failure.value
-            failed(error if isinstance(error, LogdError) else LogdError(failure.getErrorMessage()))
-        elif not failure.check(CancelledError):
-            failure.raiseException()
+    def _fail(self, error: LogdError) -> None:
+        self.closed = True
+        self.failed(error, self._is_sending)
