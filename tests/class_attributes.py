@@ -46,6 +46,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.coord.server.server.CoordinationServer": (16, "the parts of a server, wired together"),
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),
     "logd.mirror.mirror.Mirror": (20, "the parts of a mirror, wired together, and its partitions, which begin and end"),
+    "logd.mirror.settings.MirrorSettings": (16, "one field for each setting"),
     "logd.log.damage.walk.SegmentWalk": (18, "an iterator's place in a segment, and what it has counted"),
     "logd.log.flusher.Flusher": (17, "the queues of one schedule, and who is told of it"),
     "logd.log.partition.PartitionLog": (25, "the ends of a log move together; files, waiters and flushes are parts"),

@@ -18,7 +18,15 @@ from logd.protocol.batch_layout import BATCH, batch_head
 from logd.protocol.entry import KEYED, LAYOUTS, MAGIC_AT, codec_at
 from logd.protocol.headers import Headers
 from logd.protocol.message import Message
-from logd.protocol.slices import decode_in_slices
+from logd.protocol.slices import (
+    DECODED_BYTES,
+    DECODED_MESSAGES,
+    DEFAULT_BOUNDS,
+    Bounds,
+    Steps,
+    decode_in_slices,
+    result_of,
+)
 
 Buffer = bytes | memoryview
 
@@ -98,28 +106,51 @@ def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
 
     Only wrappers are opened, since the times are in their messages.
     """
+    return result_of(tally_heads_in_steps(data, width))
+
+
+def tally_heads_in_steps(data: Buffer, width: int, bounds: Bounds = DEFAULT_BOUNDS) -> Steps[list[WindowTally]]:
+    """Return what ``tally_heads`` returns: a wrapper of a few hundred bytes may hold a million messages.
+
+    The messages of one that is damaged inside, or would become more than ``bounds``, are in no tally.
+    """
     found: dict[int, list[int]] = {}
+    at = 0
+    while at < len(data):
+        stop = loops.slice_end(data, at, DECODED_MESSAGES, DECODED_BYTES)
+        yield from _tally_slice(data[at:stop], width, bounds, found)
+        at = stop
+        if at < len(data):
+            yield False
+    return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
+
+
+def _tally_slice(data: Buffer, width: int, bounds: Bounds, found: dict[int, list[int]]) -> Steps[None]:
+    """Add the messages of some entries to those of each window, with a time in it, that were found so far."""
     heads = loops.heads_of_set(data)
     times = list(map(_time_of_head, heads))
     low, high = min(times, default=-1), max(times, default=-1)
     in_one = low >= 0 and window_of(low, width) == window_of(high, width)
     if in_one and {data[at + MAGIC_AT] for at, _, _ in heads} == {KEYED}:  # a common case, in a third of the time
-        return [WindowTally(low, ALL_ORIGINS, len(heads), None)]
+        _add(found, width, low, len(heads))
+        return
     for at, size, time in heads:
         magic = data[at + MAGIC_AT]
         if magic == BATCH:
-            counts = [(time, batch_head(data, at).messages)]
+            _add(found, width, time, batch_head(data, at).messages)
         elif codec_at(data, at):
-            # In slices: a few hundred bytes may hold a million messages, which would take 280 MB.
-            slices = decode_in_slices(bytes(data[at : at + size]))
-            tallies = (tally for decoded in slices for tally in tally_messages(decoded.messages, width))
-            counts = [(tally.time, tally.messages) for tally in tallies]
-        else:
-            counts = [] if LAYOUTS[magic].is_gap else [(time, 1)]
-        for when, messages in counts:
-            if when >= 0:
-                found.setdefault(window_of(when, width), [when, 0])[1] += messages
-    return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
+            yield True
+            for decoded in decode_in_slices(bytes(data[at : at + size]), bounds=bounds):
+                for tally in tally_messages(decoded.messages, width):
+                    _add(found, width, tally.time, tally.messages)
+                yield decoded.opened is not None
+        elif not LAYOUTS[magic].is_gap:
+            _add(found, width, time, 1)
+
+
+def _add(found: dict[int, list[int]], width: int, time: int, messages: int) -> None:
+    if time >= 0:
+        found.setdefault(window_of(time, width), [time, 0])[1] += messages
 
 
 def tally_set(data: bytes, width: int) -> list[WindowTally]:

@@ -19,19 +19,20 @@ from logd.client.consumer.group_stream import GroupStream
 from logd.coord.errors import CoordinationError
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
+from logd.deferreds.stepped_works import SteppedWorks
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
 from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
-from logd.mirror.held_sets import HeldSets
 from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress, ReadingState, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
+from logd.mirror.sets.preparation import MOST_OPEN, SetPreparation
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics
-from logd.mirror.whole_entries import MovingSet
 from logd.topic import TopicPartition
 
 #: Seconds for which sets in flight may still be acknowledged when partitions are taken away.
@@ -76,7 +77,6 @@ class Mirror:
         self._clock = clock
         self._source = source
         self._target = target
-        self._schemas = schemas
         self._admin = target.admin()
         self._producer = target.producer(
             acks=-1, buffer_bytes=settings.buffer_bytes, create_topics=False, max_waiting=1 << 20
@@ -84,6 +84,9 @@ class Mirror:
         self._topics = TargetTopics(settings.topics, source.uuid, target.uuid, source.tree, self._admin)
         self._pairs = PairLog(clock, self._producer, self._topics, source.uuid, now)
         self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
+        self._preparation = SetPreparation(
+            SteppedWorks(clock, MOST_OPEN), schemas, None if self._audit is None else self._audit.tally, settings.bounds
+        )
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._beginnings = NewBeginnings(settings, random)
@@ -167,13 +170,7 @@ class Mirror:
         progress.ends_at(chunk.visible_end, self._clock.seconds())
         for loss in chunk.losses:
             self._log.error("not mirrored, since it is lost on the source: {loss}", loss=str(loss))
-        try:
-            copy.take(chunk)
-        except LogdError as error:
-            stream.pause(copy.where.partition, copy.where.topic)
-            self._background.start(self._begin_again_behind(copy, error))
-            return
-        if copy.in_flight >= self._most_in_flight:
+        if not copy.take(chunk) or copy.in_flight >= self._most_in_flight:
             stream.pause(copy.where.partition, copy.where.topic)
 
     @property
@@ -211,14 +208,6 @@ class Mirror:
             where=where, position=copy.done, delay=delay, error=str(error),
         )  # fmt: skip
         self._background.start(self._go_on_later(where, delay))
-
-    async def _begin_again_behind(self, copy: PartitionCopy, error: Exception) -> None:
-        """Begin a copy again at a chunk that cannot be moved, once those before it are stored.
-
-        Given up while they are in flight, they would be stored all the same, and sent again at each new beginning.
-        """
-        await copy.drained()
-        self._begin_again(copy, error)
 
     async def _go_on_later(self, where: TopicPartition, delay: float) -> None:
         await sleep(self._clock, delay)
@@ -327,8 +316,8 @@ class Mirror:
         position = stream.positions(where.topic).get(where.partition, -1)
         ends = topic.ends if not topic.same_partitions else {where.partition: topic.ends.get(where.partition, 0)}
         self._copies[where] = PartitionCopy(
-            where, topic, self._producer.send_set, self._stored, self._begin_again, position, dict(ends),
-            held=HeldSets(None if self._schemas is None else self._schemas.wait),
+            where, topic, self._preparation, self._producer.send_set, self._stored, self._begin_again, position,
+            dict(ends),
         )  # fmt: skip
         progress = self.progress[where]
         progress.done = position
@@ -387,8 +376,8 @@ class Mirror:
         for where, copy in self._copies.items():
             numbers = [where.partition] if copy.topic.same_partitions else range(copy.topic.target_partitions)
             found = [self._producer.trouble(copy.topic.target, number) for number in numbers] if copy.in_flight else []
-            if self._schemas is not None:
-                found.append(self._schemas.trouble(where))
+            if self._preparation.schemas is not None:
+                found.append(self._preparation.schemas.trouble(where))
             text = next((str(error) for error in found if error is not None), "")
             progress = self.progress[where]
             if text and progress.stalled != text:

@@ -6,12 +6,12 @@ Copies that failed begin anew after a delay.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
@@ -19,11 +19,13 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
-from logd.mirror.held_sets import HeldSets
-from logd.mirror.keyed_sets import sets_by_key
+from logd.mirror.sets.held_sets import HeldSets
+from logd.mirror.sets.keyed_sets import KeyedSet
+from logd.mirror.sets.preparation import SetPreparation
+from logd.mirror.sets.whole_entries import MovingSet, SourceEntries, WholeEntries
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
-from logd.mirror.whole_entries import MovingSet, WholeEntries
+from logd.protocol.slices import Steps
 from logd.topic import TopicPartition
 
 #: Sends a set to a partition of the target.
@@ -42,9 +44,16 @@ class _Step:
     """One chunk of the source's log, until all its sets are stored."""
 
     chunk: RawChunk
-    moving: MovingSet
-    #: Sets that are not stored yet.
-    left: int = 0
+    #: The number of positions of the source's log that are covered.
+    size: int
+    #: None once they are prepared.
+    entries: SourceEntries | None
+    #: The set that is sent, once it is prepared.
+    moving: MovingSet | None = None
+    #: The set divided by key, None if it is not divided, or while it is sent.
+    divided: Sequence[KeyedSet] | None = None
+    #: Sets that are not stored yet, and 1 until all are sent.
+    left: int = 1
     #: The place of the chunk's sets on the target, by partition.
     copied: dict[int, Copied] = field(factory=dict)
 
@@ -60,6 +69,7 @@ class PartitionCopy:
 
     where: TopicPartition
     topic: MirroredTopic
+    preparation: SetPreparation
     send: SendSet
     stored: Callable[[PartitionCopy, RawChunk, MovingSet, Mapping[int, Copied]], None]
     failed: Callable[[PartitionCopy, Exception], None]
@@ -68,82 +78,135 @@ class PartitionCopy:
     done: int
     #: The positions on the target behind what is stored there, by partition.
     positions: dict[int, int] = field(factory=dict)
-    #: Bytes that are sent and not stored.
+    #: Bytes of the source that were taken and are not stored.
     in_flight: int = 0
     closed: bool = False
-    held: HeldSets = field(factory=HeldSets)
+    _held: HeldSets[_Step] = field(init=False)
     _entries: WholeEntries = field(factory=WholeEntries, init=False)
     _steps: deque[_Step] = field(factory=deque, init=False)
-    _sends: dict[Deferred[Sent], None] = field(factory=dict, init=False)
-    _drained: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
+    #: The sets that are sent and not stored, with their sizes.
+    _sends: dict[Deferred[Sent], int] = field(factory=dict, init=False)
+    #: Those who wait for something to be stored.
+    _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
-    def take(self, chunk: RawChunk) -> None:
-        """Send the whole entries that are complete with ``chunk``.
+    def __attrs_post_init__(self) -> None:
+        self._held = HeldSets(self._prepare, self._send, self._cannot_send)
 
-        Raises CorruptMessage and WrapperTooLarge for entries that cannot be moved; nothing of the chunk is sent then,
-        or, where sets are divided by key, a part that is sent again later.
+    def take(self, chunk: RawChunk) -> bool:
+        """Send the whole entries that are complete with ``chunk``, once they are prepared; return ``is_open``.
+
+        ``failed`` is called with an error of entries that cannot be moved, once all chunks before are stored. Nothing
+        of their chunk is sent.
         """
-        if self.held.closed:
-            return
+        if self._held.closed:
+            return False
         if self.done < 0:
             self.done = chunk.position
-        moving = self._entries.take(chunk.position, chunk.data, chunk.visible_end)
-        step = _Step(chunk._replace(position=chunk.next_position, data=b""), moving, left=1)
-        self._steps.append(step)
-        self.in_flight += moving.end - moving.start
         try:
-            self.held.add(self.where, moving, partial(self._send, step), partial(self.failed, self))
-        except Exception:
-            self._steps.remove(step)
-            self.in_flight -= moving.end - moving.start
-            raise
+            entries = self._entries.take(chunk.position, chunk.data, chunk.visible_end)
+        except LogdError as error:
+            self._held.add(error)
+        else:
+            passed = chunk._replace(position=chunk.next_position, data=b"")
+            step = _Step(passed, entries.end - entries.start, entries)
+            self._steps.append(step)
+            self.in_flight += step.size
+            self._held.add(step)
+        return self.is_open
 
     @property
     def is_open(self) -> bool:
         """Return whether chunks are still taken."""
-        return not self.held.closed
+        return not self._held.closed
 
     def drained(self) -> Deferred[None]:
         """Take nothing more, drop what is not sent, and return a Deferred that fires once nothing is in flight.
 
         The Deferred is cancellable.
         """
-        self._drop_held()
-        return succeed(None) if not self._steps or self.closed else self._drained.new()
+        for _ in range(self._held.close()):
+            self.in_flight -= self._steps.pop().size
+        return Deferred.fromCoroutine(self._all_stored())
 
     def abandon(self) -> None:
         """Send nothing more, and take back what has not left. Nothing is called any more."""
         if not self.closed:
             self.closed = True
-            self._drop_held()
+            self._held.abandon()
             for sending in list(self._sends):
                 sending.cancel()
             self._steps.clear()
             self.in_flight = 0
-            self._drained.fire(None)
+            self._settled.fire(None)
 
-    def _send(self, step: _Step) -> None:
-        for partition, message_set in self._sets(step.moving):
-            step.left += 1
-            sending = self.send(self.topic.target, partition, message_set)
-            self._sends[sending] = None
-            sending.addCallbacks(self._stored, self._failed, callbackArgs=(step, sending), errbackArgs=(sending,))
-        step.left -= 1
-        self._settle()
+    async def _all_stored(self) -> None:
+        while self._steps and not self.closed:
+            await self._settled.new()
 
-    def _drop_held(self) -> None:
-        for _ in range(self.held.close()):
-            moving = self._steps.pop().moving
-            self.in_flight -= moving.end - moving.start
+    async def _prepare(self, step: _Step) -> None:
+        entries = step.entries
+        assert entries is not None
+        step.moving = moving = await self.preparation.prepare(self.where, entries)
+        step.entries = None
+        if moving.data and not self.topic.same_partitions:
+            await self._until_room()
+            step.divided = await self.preparation.divide(self.where, self.topic, moving)
 
-    def _sets(self, moving: MovingSet) -> Iterator[tuple[int, bytes]]:
-        if not moving.data:
+    async def _send(self, step: _Step) -> None:
+        moving = step.moving
+        assert moving is not None
+        if moving.data and self.topic.same_partitions:
+            self._send_set(step, KeyedSet(self.where.partition, moving.data))
+        elif moving.data:
+            await self._send_divided(step, moving)
+        if not self.closed:
+            step.left -= 1
+            self._settle()
+
+    async def _send_divided(self, step: _Step, moving: MovingSet) -> None:
+        """Send the parts of a set, with a bound of memory: few bytes may become gigabytes."""
+        divided, step.divided = step.divided, None
+        if divided is not None:
+            for each in divided:
+                self._send_set(step, each)
             return
-        if self.topic.same_partitions:
-            yield self.where.partition, moving.data
+        steps = self.preparation.dividing(self.where, self.topic, moving, partial(self._send_set, step))
+        while await self.preparation.works.run(self._until_full(steps)):
+            await self._until_room()
+
+    def _until_full(self, steps: Steps[None]) -> Steps[bool]:
+        """Take steps of a division; return whether more are left, where too much is sent and not stored."""
+        for holds in steps:
+            if not holds and self._is_full():
+                return True
+            yield holds
+        return False
+
+    async def _until_room(self) -> None:
+        while self._is_full() and not self.closed:
+            await self._settled.new()
+
+    def _is_full(self) -> bool:
+        return self.preparation.is_too_much(sum(self._sends.values()))
+
+    def _send_set(self, step: _Step, part: KeyedSet) -> None:
+        if self.closed:
             return
-        for each in sets_by_key(moving.data, moving.start, self.where.partition, self.topic.target_partitions):
-            yield each.partition, each.data
+        step.left += 1
+        sending = self.send(self.topic.target, part.partition, part.data)
+        self._sends[sending] = len(part.data)
+        sending.addCallbacks(self._stored, self._failed, callbackArgs=(step, sending), errbackArgs=(sending,))
+
+    def _cannot_send(self, error: LogdError, is_sent_in_part: bool) -> None:
+        """Report an error once what is before it is stored.
+
+        Given up while they are in flight, these sets would be stored all the same, and sent again at each new
+        beginning.
+        """
+        if is_sent_in_part:
+            self.failed(self, error)
+        else:
+            self.drained().addCallback(lambda _: None if self.closed else self.failed(self, error))
 
     def _stored(self, sent: Sent, step: _Step, sending: Deferred[Sent]) -> None:
         self._sends.pop(sending, None)
@@ -164,12 +227,12 @@ class PartitionCopy:
         steps = self._steps
         while steps and not steps[0].left and not self.closed:
             step = steps.popleft()
-            self.in_flight -= step.moving.end - step.moving.start
+            assert step.moving is not None
+            self.in_flight -= step.size
             self.done = max(self.done, step.moving.end)
             self.positions.update((partition, place.next_position) for partition, place in step.copied.items())
             self.stored(self, step.chunk, step.moving, step.copied)
-        if not steps:
-            self._drained.fire(None)
+        self._settled.fire(None)
 
 
 @define(eq=False)

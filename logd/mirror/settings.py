@@ -8,6 +8,8 @@ from logd.audit.windows import DEFAULT_WIDTH
 from logd.client.setting_checks import seconds, server_name, switch, whole
 from logd.client.settings import DAY, LARGEST_BYTES, LARGEST_REQUEST
 from logd.mirror.topic_names import TopicChoice
+from logd.protocol.slices import Bounds
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
 
 @attrs.frozen(kw_only=True)
@@ -35,9 +37,17 @@ class MirrorSettings:
     retry_limit: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
     #: Seconds without contact after which the tree gives this mirror's partitions to others.
     session_timeout: float = attrs.field(default=10.0, validator=seconds(0.1, 3600.0))
+    #: The most bytes, decompressed, and messages of a wrapper or batch that the mirror has to open.
+    max_decompressed: int = attrs.field(default=DEFAULT_MAX_DECOMPRESSED, validator=whole(1, 1 << 31, "bytes"))
+    max_decompressed_messages: int = attrs.field(default=DEFAULT_MAX_DECOMPRESSED_MESSAGES, validator=whole(1, 1 << 31))
     #: Publish counts of the messages that the target has stored to ``_audit`` of the source.
     audit: bool = attrs.field(default=False, validator=switch)
     #: The width of the audit's windows, in seconds: the same for all that are compared.
     audit_window: float = attrs.field(default=DEFAULT_WIDTH / 1000, validator=seconds(0.001, DAY))
     #: The name of this server in the audit; empty for the machine's host name.
     server: str = attrs.field(default="", validator=server_name)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return the bounds of what is opened."""
+        return self.max_decompressed, self.max_decompressed_messages

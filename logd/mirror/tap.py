@@ -16,6 +16,7 @@ from logd.mirror.running import MirrorPlan
 from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import Rename, TopicChoice
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.service_options import ServiceOptions
 
 
@@ -40,6 +41,8 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
         ["audit-window", None, 60.0, "With --audit: seconds, the width of windows, the same for all", float],
         ["server", None, "", "With --audit: this server's name; by default that of the host"],
         ["schemas", None, None, "FROM_URL,TO_URL: registries; schemas that messages name are copied, with their ids"],
+        ["max-decompressed", None, DEFAULT_MAX_DECOMPRESSED, "The most bytes of a compressed set that is opened", int],
+        ["max-decompressed-messages", None, DEFAULT_MAX_DECOMPRESSED_MESSAGES, "The most messages in such a set", int],
         ["http", None, None, "The endpoint that serves /health and /metrics; by default none"],
     ]
 
@@ -64,6 +67,7 @@ times and headers. Several mirrors of one group share the work. docs/mirror.md d
             self.plan = plan_of(
                 self["from"], self["to"], self["topics"], self["group"], self["rename"], self["from-zookeeper"],
                 self["schemas"], audit=bool(self["audit"]), audit_window=self["audit-window"], server=self["server"],
+                max_decompressed=self["max-decompressed"], max_decompressed_messages=self["max-decompressed-messages"],
             )  # fmt: skip
             check_endpoint(self["http"])
         except ConfigurationError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +16,14 @@ from logd.audit import tallies
 from logd.audit.counter import WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier
 from logd.audit.spans import Span
-from logd.audit.tallies import WindowTally, origin_of, tally_heads, tally_messages
+from logd.audit.tallies import WindowTally, origin_of, tally_heads, tally_heads_in_steps, tally_messages
 from logd.audit.windows import window_of
-from logd.protocol import loops
+from logd.protocol import loops, slices
 from logd.protocol.batch import encode_batch
 from logd.protocol.entry import encode_gap
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
-from logd.protocol.slices import DECODED_MESSAGES
+from logd.protocol.slices import DECODED_MESSAGES, result_of
 from logd.protocol.wrapper import encode_wrapper
 
 REPORTER = Reporter("web1", 1, "instance")
@@ -200,6 +202,38 @@ class TallyTests(SynchronousTestCase):
             WindowTally(100, ALL_ORIGINS, 5000, None), WindowTally(101, ALL_ORIGINS, 2000, None)
         ])  # fmt: skip
         self.assertLessEqual(max(slices), DECODED_MESSAGES)
+
+    @given(
+        st.lists(st.tuples(st.sampled_from(["plain", "timed", "wrapper", "batch", "gap"]), st.integers(1, 9))),
+        st.randoms(),
+    )
+    def test_the_tallies_in_steps_are_those_of_each_message(self, kinds: list[tuple[str, int]], random: Random) -> None:
+        """However small the steps are."""
+        pieces: list[bytes] = []
+        expected: Counter[int] = Counter()
+        for kind, count in kinds:
+            times = [random.randrange(40) for _ in range(count)]
+            messages = [message(None if kind == "plain" else time) for time in times]
+            if kind == "gap":
+                pieces.append(encode_gap(30) + bytes(21))
+            elif kind == "batch":
+                pieces.append(encode_batch(messages, "gzip"))
+                expected[max(times) // 10] += count
+            else:
+                pieces.append(wrap(messages, "gzip") if kind == "wrapper" else loops.encode_set(messages))
+                if kind != "plain":
+                    expected.update(time // 10 for time in times)
+        data = b"".join(pieces)
+        with mock.patch.object(tallies, "DECODED_MESSAGES", 3), mock.patch.object(slices, "DECODED_MESSAGES", 2):
+            found = result_of(tally_heads_in_steps(data, 10))
+        self.assertEqual({tally.time // 10: tally.messages for tally in found}, expected)
+        self.assertEqual(Counter({t.time // 10: t.messages for t in tally_heads(data, 10)}), expected)
+
+    def test_a_wrapper_above_the_bounds_is_in_no_tally(self) -> None:
+        """Of the others all messages are."""
+        data = wrap([message(100)] * 10, "gzip") + wrap([message(100)] * 9, "gzip")
+        (tally,) = result_of(tally_heads_in_steps(data, 10, (1 << 20, 9)))
+        self.assertEqual(tally.messages, 9)
 
     def test_the_heads_of_messages_outside_batches_are_counted(self) -> None:
         """In one window or several, and without a time in none."""

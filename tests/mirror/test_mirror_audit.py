@@ -16,12 +16,13 @@ from logd.client.audit.publisher import RETRY_SECONDS
 from logd.errors import PartitionOffline
 from logd.mirror.audit.mirror_audit import PATIENCE, REPORT_SECONDS, MirrorAudit
 from logd.mirror.cluster_access import ClusterAccess
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
+from logd.protocol.slices import DEFAULT_BOUNDS, result_of
 from logd.topic import TopicPartition
 
 WHERE = TopicPartition("web", 0)
@@ -69,7 +70,10 @@ class MirrorAuditTests(SynchronousTestCase):
     def stored(self, start: int, times: Sequence[int], where: TopicPartition = WHERE) -> None:
         """Store messages of these times, which own ten positions each, on the target."""
         data = loops.encode_set([Message(b"x", timestamp=time) for time in times])
-        moving = MovingSet(data, len(times), max(times, default=-1), start, start + 10 * max(1, len(times)))
+        moving = MovingSet(
+            data, len(times), max(times, default=-1), start, start + 10 * max(1, len(times)),
+            tallies=result_of(self.audit.tally(where.topic, data, DEFAULT_BOUNDS)),
+        )  # fmt: skip
         copied = {0: (start + 500, moving.end + 500)}
         self.audit.stored(TOPIC, where, moving, copied, lambda: self.handled.append(moving.end))
 

@@ -53,7 +53,7 @@ class FailureTests(SynchronousTestCase):
         log.make_topic()
         topic = MirroredTopic("t", UUID, "t", UUID, 1, 1)
         nothing: Any = None
-        copy = PartitionCopy(WHERE, topic, lambda *_: succeed(nothing), nothing, nothing, 100, {0: 100})
+        copy = PartitionCopy(WHERE, topic, nothing, lambda *_: succeed(nothing), nothing, nothing, 100, {0: 100})
         progress = {WHERE: PartitionProgress()}
         progress[WHERE].copied(100, 7, 70, 0)
 

@@ -33,3 +33,10 @@ class MirrorOptionsTests(SynchronousTestCase):
             self.assertEqual(caught.exception.code, 2)
             self.assertTrue(first.startswith(f"twistd logd-mirror: {words}"), first)
             self.assertEqual(last, '"twistd logd-mirror --help" lists the options.')
+
+    def test_the_bounds_of_what_is_opened_are_options(self) -> None:
+        """The error of a partition that stands still names them."""
+        options = MirrorOptions()
+        whole = ["--from", "a:2181", "--to", "b:2181", "--topics", ".*"]
+        options.parseOptions([*whole, "--max-decompressed", "1000", "--max-decompressed-messages", "10"])
+        self.assertEqual(options.plan.settings.bounds, (1000, 10))

@@ -13,7 +13,7 @@ from twisted.internet.task import LoopingCall
 from logd.cli.mirror.options import cluster_options
 from logd.cli.mirror.status import status
 from logd.cli.mirror.translate import translate
-from logd.cli.options import GroupParameter, audit_options
+from logd.cli.options import GroupParameter, audit_options, decompression_options
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.log_lines import print_log
@@ -32,6 +32,9 @@ Examples:
 As a service, in the background, with /health and /metrics:
   twistd logd-mirror --from live:2181 --to offline:2181 --topics '.*' --http tcp:8081:interface=127.0.0.1
 """
+
+#: The options that are settings of a mirror under the same name.
+_SETTINGS = ("audit", "audit_window", "server", "max_decompressed", "max_decompressed_messages")
 
 
 @click.group(invoke_without_command=True, epilog=_EPILOG)
@@ -52,6 +55,7 @@ As a service, in the background, with /health and /metrics:
     help="Copy the schemas that messages name, with their ids, from one schema registry to another, each before the "
     "first message that names it. Without this option one registry has to serve both clusters.",
 )
+@decompression_options
 @click.option(
     "--every",
     type=click.FloatRange(0.1),
@@ -77,7 +81,7 @@ def mirror(ctx: click.Context, /, **options: Any) -> None:
         plan = plan_of(
             options["source"], options["target"], options["topics"], options["group"], options["renames"],
             options["source_zookeeper"], options["schemas"],
-            audit=options["audit"], audit_window=options["audit_window"], server=options["server"],
+            **{name: options[name] for name in _SETTINGS},
         )  # fmt: skip
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None

@@ -12,17 +12,18 @@ from twisted.python.failure import Failure
 from logd.audit.counter import WindowCounter
 from logd.audit.event import AUDIT_TOPIC, Tier
 from logd.audit.spans import Span
-from logd.audit.tallies import tally_heads
+from logd.audit.tallies import WindowTally, tally_heads_in_steps
 from logd.client.audit.publisher import AuditPublisher, new_reporter
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.timeouts import fired_within
 from logd.interfaces import Clock
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
+from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol.message import Message
+from logd.protocol.slices import Bounds, Steps
 from logd.topic import TopicPartition
 
 #: Seconds for which one commit waits for the counts; without them it leaves out their work.
@@ -76,6 +77,12 @@ class MirrorAudit:
         #: The beginnings of gaps that were passed and are in no count yet, by partition.
         self._passed: dict[TopicPartition, tuple[int, int]] = {}
 
+    def tally(self, topic: str, data: bytes, bounds: Bounds) -> Steps[Sequence[WindowTally]]:
+        """Return the counts of a set of the source's topic, in steps; its wrappers are opened within ``bounds``."""
+        if topic == AUDIT_TOPIC:
+            return ()
+        return (yield from tally_heads_in_steps(data, self._width, bounds))
+
     def stored(
         self,
         topic: MirroredTopic,
@@ -84,7 +91,7 @@ class MirrorAudit:
         copied: Mapping[int, tuple[int, int]],
         handled: Callable[[], None],
     ) -> None:
-        """Count a set that the target has stored; ``handled`` is called once the count is published.
+        """Count a set, with its tallies, that the target has stored; ``handled`` is called once that is published.
 
         ``copied``: first and next position of the copies, by partition of the target.
         """
@@ -103,7 +110,7 @@ class MirrorAudit:
         span = Span(where.partition, begin, moving.end - 1)
         spans = [Span(partition, first, behind - 1) for partition, (first, behind) in copied.items()]
         now = self._time_ms()
-        for time, origin, messages, size in tally_heads(moving.data, self._width):
+        for time, origin, messages, size in moving.tallies:
             self._counter.add(where.topic, time, origin, messages, size, now, span, spans)
         if self._counter.has_too_many:  # for which the next commit is too late, as it waits for the topic of the audit
             self._publisher.changed()

@@ -15,9 +15,7 @@ from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.interfaces import Clock
-from logd.mirror.schemas.named_schemas import named_schemas
 from logd.mirror.schemas.schema_copier import SchemaCopier
-from logd.mirror.whole_entries import MovingSet
 from logd.topic import TopicPartition
 
 #: Seconds before a schema that could not be copied is tried again: the first time, and at most.
@@ -45,12 +43,12 @@ class SchemaGate:
     _lock: QueueLock = field(factory=QueueLock, init=False)
     _background: Background = field(factory=lambda: Background("the copies of schemas"), init=False)
 
-    def wait(self, where: TopicPartition, moving: MovingSet) -> Deferred[None] | None:
-        """Return a Deferred that fires once a set of ``where`` may be sent; None if it may at once. Cancellable.
+    def wait(self, where: TopicPartition, named: set[int]) -> Deferred[None] | None:
+        """Return a Deferred that fires once a set of ``where`` may be sent that names these schemas, by their ids.
 
-        Raises WrapperTooLarge for a set that becomes too large.
+        None if it may at once. Cancellable.
         """
-        wanted = named_schemas(moving.data, moving.start) - self._copied
+        wanted = named - self._copied
         if not wanted:
             return None
         self._waiting[where] = wanted

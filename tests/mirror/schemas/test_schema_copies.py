@@ -9,15 +9,11 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from logd.avro.answers import RegistryRefusal, RegistryUnavailable, read_answer
-from logd.avro.framing import head
 from logd.avro.registry_requests import RegistryRequests
 from logd.errors import ConfigurationError
 from logd.mirror.schemas.registry_pair import RegistryPair
 from logd.mirror.schemas.schema_copier import SchemaConflict, SchemaCopier
 from logd.mirror.schemas.schema_gate import SchemaGate
-from logd.mirror.whole_entries import MovingSet
-from logd.protocol import loops
-from logd.protocol.message import Message
 from logd.topic import TopicPartition
 from tests.schema_registry.rest.rig import RestTestCase, avro, net
 
@@ -192,11 +188,6 @@ class SchemaGateTests(SchemaCopyTestCase):
         self.gate = SchemaGate(self.clock, self.copier, lambda: 0.0)
         self.addCleanup(lambda: Deferred.fromCoroutine(self.gate.close()))
 
-    def naming(self, *ids: int) -> MovingSet:
-        """Return a set whose messages name schemas."""
-        data = loops.encode_set([Message(head(each) + b"x") for each in ids])
-        return MovingSet(data, len(ids), -1, 0, len(data))
-
     async def until(self, condition: Any) -> None:
         """Turn the reactor until something holds."""
         while not condition():
@@ -207,13 +198,13 @@ class SchemaGateTests(SchemaCopyTestCase):
     async def test_a_set_waits_for_its_schemas_once(self) -> None:
         """The next one that names them passes at once; an id of no schema does not keep a set back."""
         schema_id = await self.register("t-value", avro("x"))
-        self.assertIsNone(self.gate.wait(WHERE, self.naming()))
-        first, second = (self.gate.wait(each, self.naming(schema_id, 500)) for each in (WHERE, OTHER))
+        self.assertIsNone(self.gate.wait(WHERE, set()))
+        first, second = (self.gate.wait(each, {schema_id, 500}) for each in (WHERE, OTHER))
         assert first is not None and second is not None
         await first
         await second
         sent = self.copier.source.sent
-        self.assertIsNone(self.gate.wait(WHERE, self.naming(schema_id)))
+        self.assertIsNone(self.gate.wait(WHERE, {schema_id}))
         self.assertEqual((await self.target.get("/subjects"), self.copier.source.sent), (["t-value"], sent))
 
     async def test_a_conflict_holds_back_what_names_it_and_nothing_else(self) -> None:
@@ -221,9 +212,9 @@ class SchemaGateTests(SchemaCopyTestCase):
         await self.register("t-value", avro("x"))
         await self.target.register("own", avro("z"))
         two = await self.register("u-value", avro("y"))
-        held = self.gate.wait(WHERE, self.naming(1))
+        held = self.gate.wait(WHERE, {1})
         assert held is not None
-        other = self.gate.wait(OTHER, self.naming(two))
+        other = self.gate.wait(OTHER, {two})
         assert other is not None
         await other
         await self.until(lambda: self.gate.trouble(WHERE))
@@ -244,7 +235,7 @@ class SchemaGateTests(SchemaCopyTestCase):
         port = self.target.port.getHost().port
         await self.target.port.stopListening()
         await self.target.agent._pool.closeCachedConnections()
-        held = self.gate.wait(WHERE, self.naming(schema_id))
+        held = self.gate.wait(WHERE, {schema_id})
         assert held is not None
         await self.until(lambda: self.gate.trouble(WHERE))
         self.assertIn("does not answer", str(self.gate.trouble(WHERE)))

@@ -17,7 +17,6 @@ from logd.mirror.mirror import Mirror
 from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.topic_names import TopicChoice
-from logd.mirror.whole_entries import MovingSet
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
@@ -101,7 +100,7 @@ class SlowGate:
     clock: ProcessClock
     random: Random
 
-    def wait(self, _where: TopicPartition, _moving: MovingSet) -> Deferred[None] | None:
+    def wait(self, _where: TopicPartition, _named: set[int]) -> Deferred[None] | None:
         """Let most sets pass at once."""
         chance = self.random.random()
         return None if chance < 0.7 else sleep(self.clock, 0.0 if chance < 0.8 else 8 * self.random.random())

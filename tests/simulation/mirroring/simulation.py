@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from random import Random
+from unittest import mock
 
 from attrs import define, field
 from twisted.python.failure import Failure
@@ -12,8 +14,11 @@ from logd.audit.event import AUDIT_TOPIC
 from logd.audit.verdicts import Verdict
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
+from logd.deferreds import fair_turns
 from logd.mirror.positions.pairs import PositionPair
+from logd.mirror.sets import keyed_sets, preparation
 from logd.mirror.topic_names import PAIRS_TOPIC
+from logd.protocol import slices
 from logd.protocol.message import Message
 from tests.simulation.mirroring.auditing import AUDIT, account_for_all, verdicts_on
 from tests.simulation.mirroring.clusters import MirrorHost, Side
@@ -233,6 +238,22 @@ class MirrorSimulation:
             check(wanted <= copies, "a pair of positions leaves messages out", pair, list(wanted - copies)[:5])
 
 
+@contextmanager
+def perhaps_in_steps(random: Random) -> Iterator[None]:
+    """Give each step of long work a turn of its own in half of the lives, and hold few divided sets in half of them."""
+    with ExitStack() as patches:
+        for module, name, little in (
+            (fair_turns, "TURN_SECONDS", 0.0),
+            (preparation, "HELD_BYTES", 50),
+            (preparation, "UNSTORED_BYTES", 100),
+            (keyed_sets, "ROUND_BYTES", 50),
+            (slices, "DECODED_MESSAGES", 2),
+        ):
+            if random.random() < 0.5:
+                patches.enter_context(mock.patch.object(module, name, little))
+        yield
+
+
 def simulate_mirror(seed: int, show: Callable[[str], None] | None = None) -> dict[str, int]:
     """Run a seed; return the faults made. Raises Violation."""
     return _simulated(World(seed, show))
@@ -246,7 +267,8 @@ def digest_of(seed: int) -> str:
 
 
 def _simulated(world: World) -> dict[str, int]:
-    with world.randomness(), world.observed(), world.unburied():
+    random = world.random("turns")
+    with perhaps_in_steps(random), world.randomness(), world.observed(), world.unburied():
         simulation = MirrorSimulation(world)
         try:
             return simulation.run()

@@ -9,9 +9,11 @@ others.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from attrs import frozen
 
+from logd.audit.tallies import WindowTally
 from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge
 from logd.protocol import loops
 from logd.protocol.batch import encode_batches
@@ -28,12 +30,28 @@ from logd.protocol.entry import (
     is_mark_payload,
     size_by_length,
 )
+from logd.protocol.slices import DEFAULT_BOUNDS, Bounds, Steps, decode_in_slices
 
 #: The largest entry that is waited for: a greater length counts as damage, as in consumers.
 MOST_ENTRY_BYTES = 16 << 20
 #: Bytes at the end of a piece whose entries are listed one by one. Those before are passed without a list, which takes
 #: longer than the rest of the work where messages are small.
 TAIL_BYTES = 4 << 10
+#: Entries that are looked at one by one before others have their turn: 5 us each, but for large batches.
+STEP_ENTRIES = 200
+
+
+@frozen
+class SourceEntries:
+    """Whole entries as they are in a source's log, not checked."""
+
+    data: bytes
+    #: The position of the first one, or where it would be.
+    position: int
+    #: The positions that are covered, as in MovingSet.
+    start: int
+    end: int
+    boundary: int
 
 
 @frozen
@@ -53,6 +71,8 @@ class MovingSet:
     #: The end of the last whole entry so far, at which a reader can go on; -1 if none has come. It is before ``end``
     #: where that is inside a gap.
     boundary: int = -1
+    #: The counts of its messages; empty without an audit.
+    tallies: Sequence[WindowTally] = ()
 
 
 class WholeEntries:
@@ -67,12 +87,12 @@ class WholeEntries:
         #: The end of the last whole entry so far; -1 if none has come.
         self.boundary = -1
 
-    def take(self, position: int, data: bytes | memoryview, visible_end: int = -1) -> MovingSet:
+    def take(self, position: int, data: bytes | memoryview, visible_end: int = -1) -> SourceEntries:
         """Return the entries that are complete with this piece, which may be none. Copies each byte once.
 
         A piece at another position than the last one's end begins anew: the log was left in between. An entry that
         leads beyond ``visible_end``, -1 if it is not known, counts as damaged: readers see whole entries only. Raises
-        CorruptMessage, with the position, for an entry that is damaged.
+        CorruptMessage, with the position, for a length that no entry has.
         """
         if position != self.end:
             self._rest, self._gap_left, self.boundary = b"", 0, -1
@@ -81,7 +101,7 @@ class WholeEntries:
         passed = min(self._gap_left, len(data))
         self._gap_left -= passed
         if self._gap_left:
-            return MovingSet(b"", 0, -1, start, self.end, boundary=self.boundary)
+            return SourceEntries(b"", self.end, start, self.end, self.boundary)
         begin = start + passed
         message_set = self._cut(data[passed:] if passed else data)
         whole = begin + len(message_set)
@@ -91,7 +111,7 @@ class WholeEntries:
         if self.end == visible_end and (self._rest or self._gap_left):
             raise CorruptMessage(f"an entry whose length leads beyond the log's end at {visible_end}", whole)
         behind = whole if self._rest else self.end
-        return _ready(message_set, begin, start, behind, self.boundary)
+        return SourceEntries(message_set, begin, start, behind, self.boundary)
 
     def _cut(self, data: bytes | memoryview) -> bytes:
         """Return the bytes kept and those of ``data`` up to the end of the last whole entry, and keep the others."""
@@ -136,37 +156,51 @@ def _end_of_whole(data: bytes | memoryview, begin: int) -> int:
     return ends[-1] if ends else near
 
 
-def _ready(data: bytes, position: int, start: int, end: int, boundary: int) -> MovingSet:
-    """Return the set of whole entries, whose first is at ``position``."""
+def ready_to_send(entries: SourceEntries, bounds: Bounds = DEFAULT_BOUNDS) -> Steps[MovingSet]:
+    """Return the set in which the entries are sent, in steps: at once, unless an entry has to be changed or left out.
+
+    Raises CorruptMessage, with the position, for an entry that is damaged, and WrapperTooLarge for a batch that has to
+    be made again and would become more than ``bounds``.
+    """
+    data = entries.data
     if not data:
-        return MovingSet(b"", 0, -1, start, end, boundary=boundary)
+        return MovingSet(b"", 0, -1, entries.start, entries.end, boundary=entries.boundary)
     try:
         checked = loops.check_set(data, sys.maxsize >> 1, sys.maxsize >> 1)
     except (InvalidMessage, MessageTooLarge):
-        return _mended(data, position, start, end, boundary)
-    return MovingSet(data, checked.messages, checked.newest, start, end, boundary=boundary)
+        return (yield from _mended(entries, bounds))
+    return MovingSet(data, checked.messages, checked.newest, entries.start, entries.end, boundary=entries.boundary)
 
 
-def _mended(data: bytes, position: int, start: int, end: int, boundary: int) -> MovingSet:
+def _mended(entries: SourceEntries, bounds: Bounds) -> Steps[MovingSet]:
     """Return the set entry by entry, without gaps and marks, with batches as producers may send them."""
+    data, position = entries.data, entries.position
     pieces: list[bytes] = []
-    messages = gaps = at = 0
+    messages = gaps = at = same_from = 0
     newest = -1
-    for stop in loops.ends_of_set(data):
+    for number, stop in enumerate(loops.ends_of_set(data), 1):
         entry = data[at:stop]
         if gap_length(entry) == len(entry):
+            made = b""
             gaps += 1
         else:
-            entry = _as_sent(entry, position + at)
-            if entry:
-                checked = loops.check_set(entry, sys.maxsize >> 1, sys.maxsize >> 1)
-                messages += checked.messages
-                newest = max(newest, checked.newest)
-                pieces.append(entry)
+            made = _as_sent(entry, position + at)
+            if made and made[MAGIC_AT] == BATCH and _is_incomplete(made):
+                made = yield from _made_again(made, position + at, bounds)
+        if made:
+            checked = loops.check_set(made, sys.maxsize >> 1, sys.maxsize >> 1)
+            messages += checked.messages
+            newest = max(newest, checked.newest)
+        if made is not entry:
+            pieces += (data[same_from:at], made)
+            same_from = stop
         at = stop
+        if not number % STEP_ENTRIES:
+            yield False
     if at != len(data):
         raise CorruptMessage("an entry with an invalid length", position + at)
-    return MovingSet(b"".join(pieces), messages, newest, start, end, gaps, boundary)
+    pieces.append(data[same_from:])
+    return MovingSet(b"".join(pieces), messages, newest, entries.start, entries.end, gaps, entries.boundary)
 
 
 def _as_sent(entry: bytes, position: int) -> bytes:
@@ -183,13 +217,29 @@ def _as_sent(entry: bytes, position: int) -> bytes:
         fields = batch_head(entry)
         if (fields.producer_id, fields.producer_epoch, fields.base_sequence) != NO_PRODUCER:
             entry = without_producer(entry)
-        if fields.messages != fields.last_delta + 1 or len(entry) != max(fields.records_end, fields.messages):
-            decoded = loops.decode_set(entry, position)
-            if decoded.error is not None:
-                raise CorruptMessage(str(decoded.error), position)
-            return encode_batches(decoded.messages, BATCH_CODEC_NAMES[fields.codec])
+        if _is_incomplete(entry):
+            return entry
     try:
         loops.check_set(entry, sys.maxsize >> 1, sys.maxsize >> 1)
     except (InvalidMessage, MessageTooLarge) as error:
         raise CorruptMessage(str(error), position) from error
     return entry
+
+
+def _is_incomplete(batch: bytes) -> bool:
+    """Return whether messages were removed from a batch."""
+    fields = batch_head(batch)
+    return fields.messages != fields.last_delta + 1 or len(batch) != max(fields.records_end, fields.messages)
+
+
+def _made_again(batch: bytes, position: int, bounds: Bounds) -> Steps[bytes]:
+    """Return a batch, or several, of the messages that are left in a batch."""
+    codec = BATCH_CODEC_NAMES[batch_head(batch).codec]
+    made: list[bytes] = []
+    yield True
+    for decoded in decode_in_slices(batch, position, bounds=bounds):
+        if decoded.error is not None:
+            raise decoded.error
+        made.append(encode_batches(decoded.messages, codec))
+        yield True
+    return b"".join(made)
