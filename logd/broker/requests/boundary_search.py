@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing
 
-from logd.errors import CorruptMessage, UnknownError, WireError
+from logd.errors import UnknownError, WireError
+from logd.log.index.lookup import find_all_boundaries
 from logd.log.partition import PartitionLog
 
 #: The position to read a part from, or the error of the search for that position.
@@ -21,29 +22,24 @@ def must_search(log: PartitionLog, offset: int) -> bool:
 
 def search_boundary(log: PartitionLog, offset: int) -> Start:
     """Return the start of the entry at ``offset``, or the error of the search. Blocks."""
-    try:
-        return log.find_boundary(offset)
-    except WireError as error:
-        return error
-    except (CorruptMessage, OSError) as error:
-        return UnknownError(f"cannot find the start of the entry at offset {offset}: {error}")
+    with closing(search_boundaries(log, [offset])) as found:
+        return next(found)[1]
 
 
 def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tuple[int, Start], None, None]:
-    """Yield each offset once, ascending, with what ``search_boundary`` returns. Every step blocks.
+    """Yield each offset once, ascending, with the start of the entry there or the error of the search. Steps block.
 
-    No byte is read for two offsets, but behind an error: a fetch may name one partition at thousands of offsets.
+    No byte is read for two offsets: a fetch may name one partition at thousands, which may all lie behind damage.
     """
-    left = sorted(set(offsets))
-    while left:
-        done = 0
-        try:
-            with closing(log.find_boundaries(left)) as found:
-                for offset, start in found:
-                    yield offset, start
-                    done += 1
-        except (WireError, CorruptMessage, OSError):
-            for offset in left[done : done + 1]:  # none if all were read, and the file could not be closed
-                yield offset, search_boundary(log, offset)
-            done += 1
-        left = left[done:]
+    try:
+        snapshot = log.snapshot(log.visible_end)
+    except WireError as error:
+        for offset in sorted(set(offsets)):
+            yield offset, error
+        return
+    with closing(find_all_boundaries(snapshot, offsets)) as found:
+        for offset, start in found:
+            if isinstance(start, int | WireError):
+                yield offset, start
+            else:
+                yield offset, UnknownError(f"cannot find the start of the entry at offset {offset}: {start}")
