@@ -80,7 +80,9 @@ class VisibleRanges:
 
     def wait_for(self, position: int) -> None:
         """Have the ranges counted again once the log's visible end is at ``position``."""
-        self._wait = self.log.wait_visible(position, self)
+        wait = self.log.wait_visible(position, self)
+        if wait is not None:  # else the log has grown there, and the ranges may wait for more by now
+            self._wait = wait
 
     def stop(self) -> None:
         """Stop waiting."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from logd.broker.requests.fetch import FetchRequests
+from logd.broker.requests.waiting_fetch import WaitingFetch
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
@@ -142,6 +144,17 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual([len(peer.answers()) for peer in others], [4] * 4)
         self.settle()
         self.assertEqual([len(peer.answers()) for peer in others], [0] * 4)
+
+    def test_a_log_that_grows_before_it_is_listened_to_keeps_no_wait(self) -> None:
+        """A large fetch of a client of Kafka begins to listen in a later turn than it looks."""
+        (session, _) = self.broker.sessions
+        requests = FetchRequests(self.broker, session.rights)
+        waiting = requests.waiting_fetch(self.fetch(100 * SIZE), [0] * PARTS, WaitingFetch)
+        self.assertTrue(waiting.must_wait())
+        self.put(5)
+        waiting.listen()
+        waiting.cancel()
+        self.assertEqual(len(self.log_of("t", 5)._waiters), 0)
 
     def test_entries_are_looked_for_in_slices(self) -> None:
         """The lookup ends with a lost connection."""
