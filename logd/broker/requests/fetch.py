@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import ConsumedLogs
-from logd.broker.requests.boundary_search import Start, must_search, search_boundaries
+from logd.broker.requests.boundary_search import Start, Starts, must_search, search_logs, warn_of_failures
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
 from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
@@ -94,27 +93,17 @@ class FetchRequests:
             return starts
         resolved: Deferred[list[Start]] = Deferred()
 
-        def find() -> Generator[tuple[PartitionLog, int, Start], None, None]:
+        def found(there: Starts) -> None:
+            if self._lost:
+                return
+            warn_of_failures(there)
             for log, indexes in wanted.items():
-                for offset, start in search_boundaries(log, [request.parts[index].offset for index in indexes]):
-                    yield log, offset, start
+                for index in indexes:
+                    starts[index] = there[log, request.parts[index].offset]
+            resolved.callback(starts)
 
-        def found(boundaries: list[tuple[PartitionLog, int, Start]] | None, error: BaseException | None) -> None:
-            there = {(log, offset): start for log, offset, start in boundaries or ()}
-            for log, index in [(log, index) for log, indexes in wanted.items() for index in indexes]:
-                part = request.parts[index]
-                starts[index] = start = there.get((log, part.offset), UnknownError(str(error)))
-                if isinstance(start, UnknownError):
-                    _log.warn(
-                        "{topic}-{partition}: {error}",
-                        topic=part.topic,
-                        partition=part.partition,
-                        error=start,
-                    )
-            if not self._lost:
-                resolved.callback(starts)
-
-        run_in_slices(self._broker.threads, find(), self._check_wanted, found)
+        offsets = {log: [request.parts[index].offset for index in indexes] for log, indexes in wanted.items()}
+        search_logs(self._broker.threads, offsets, self._check_wanted, found)
         return resolved
 
     def finish(self) -> None:

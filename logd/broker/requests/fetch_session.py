@@ -7,7 +7,6 @@ in between, however many, cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from itertools import islice
 
 from attrs import define, field
@@ -15,9 +14,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import REFUSALS, ConsumedLogs, replica_refusal
-from logd.broker.requests.boundary_search import Start, must_search, search_boundary
+from logd.broker.requests.boundary_search import Start, Starts, must_search, search_logs, warn_of_failures
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, WireError
@@ -139,8 +137,8 @@ class FetchSession:
     #: True while the session is queued to be answered: one sync may show messages of thousands of its partitions, one
     #: after the other, and all of them go into one answer.
     _queued: bool = field(default=False, init=False)
-    #: Parts whose offset may lie inside an entry, which a thread has to look for; None while no search is under way.
-    _to_search: dict[WatchedPart, PartitionLog] = field(factory=dict, init=False)
+    #: Parts whose offset may lie inside an entry, which the next search on a thread looks for, with log and offset.
+    _to_search: dict[WatchedPart, tuple[PartitionLog, int]] = field(factory=dict, init=False)
     _searching: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
 
@@ -183,8 +181,7 @@ class FetchSession:
         if refusal is not None:
             self._look(part)
         elif log is not None and not exact and must_search(log, offset):
-            self._to_search[part] = log
-            self._search()
+            self._to_search[part] = log, offset
         else:
             self._look(part)
         return True
@@ -200,6 +197,7 @@ class FetchSession:
         """
         if self._waiting is not None:
             self.finish()
+        self._search()
         waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes, room)
         if max_wait_ms <= 0 or self._is_enough(waiting):
             return self._take(max_bytes, room)
@@ -350,29 +348,24 @@ class FetchSession:
         if self._searching or not self._to_search:
             return
         self._searching = True
-        wanted = [(part, log, part.arming, part.start) for part, log in self._to_search.items()]
+        searched = [(part, part.arming, log, offset) for part, (log, offset) in self._to_search.items()]
         self._to_search.clear()
+        wanted: dict[PartitionLog, list[int]] = {}
+        for _, _, log, offset in searched:
+            wanted.setdefault(log, []).append(offset)
 
-        def find() -> Generator[tuple[WatchedPart, int, Start], None, None]:
-            for part, log, arming, offset in wanted:
-                if part.armed and part.arming == arming:
-                    assert isinstance(offset, int)  # nothing was searched yet
-                    yield part, arming, search_boundary(log, offset)
-
-        def found(boundaries: list[tuple[WatchedPart, int, Start]] | None, error: BaseException | None) -> None:
+        def found(starts: Starts) -> None:
             self._searching = False
             if self._over:
                 return
-            starts = {(part, arming): start for part, arming, start in boundaries or ()}
-            for part, _, arming, _ in wanted:
+            warn_of_failures(starts)
+            for part, arming, log, offset in searched:
                 if part.armed and part.arming == arming:
-                    part.start = start = starts.get((part, arming), UnknownError(str(error)))
-                    if isinstance(start, UnknownError):
-                        _log.warn("{topic}-{part}: {error}", topic=part.topic, part=part.partition, error=start)
+                    part.start = starts[log, offset]
                     self._look(part)
             self._search()
 
-        run_in_slices(self._threads, find(), self._check_wanted, found)
+        search_logs(self._threads, wanted, self._check_wanted, found)
 
     def _check_wanted(self) -> None:
         if self._over:

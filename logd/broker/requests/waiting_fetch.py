@@ -8,14 +8,13 @@ from typing import Protocol
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from logd.broker.reading import REFUSALS, ConsumedLogs
 from logd.broker.requests.boundary_search import Start
 from logd.errors import UnknownError, WireError
-from logd.interfaces import Clock, IFlushListener, Timer
+from logd.interfaces import Clock, Timer
 from logd.log.partition import PartitionLog
-from logd.log.visibility.waiters import Wait
+from logd.log.visibility.visible_ranges import VisibleRanges
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
 _log = Logger()
@@ -84,44 +83,11 @@ class LargeFetchQueue:
             fetch.answer_queued()
 
 
-@implementer(IFlushListener)
-@define(eq=False)
-class WaitingPart:
-    """One part of a waiting fetch, with the bytes that its log has for it. When the log grows, only it is checked."""
-
-    _fetch: WaitingFetch
-    _index: int
-    log: PartitionLog
-    #: The number of bytes of the part's ``max_bytes`` that are visible.
-    there: int
-    _wait: Wait | None = field(default=None, init=False)
-
-    def wait_for(self, position: int) -> None:
-        """Have the fetch check this part once the log's visible end is at ``position``."""
-        self._wait = self.log.wait_visible(position, self)
-
-    def stop(self) -> None:
-        """Stop waiting."""
-        wait, self._wait = self._wait, None
-        if wait is not None:
-            wait.cancel()
-
-    # IFlushListener
-
-    def visible(self, end: int) -> None:
-        """Have the fetch check this part: the partition's visible end has moved."""
-        self._fetch.moved(self._index)
-
-    def failed(self, error: BaseException) -> None:
-        """Have the fetch answered, this part with the error, as the partition went offline or was deleted."""
-        self._fetch.finish_or_queue()
-
-
 @define(eq=False)
 class WaitingFetch:
     """One FetchWait request under way. If ``must_wait`` returns true, call ``wait``, else ``read`` for the answer.
 
-    ``must_wait`` checks all parts once. Afterwards, when a partition grows, only its own part is checked.
+    ``must_wait`` checks all parts once. Afterwards, when a partition grows, its own parts are counted again together.
     """
 
     _request: FetchWait
@@ -134,7 +100,8 @@ class WaitingFetch:
     _room: int
     #: Created by ``wait``: most fetches far behind the end of a log never wait.
     _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
-    _parts: list[WaitingPart] = field(factory=list, init=False)
+    #: The parts that have room for more bytes, by their logs.
+    _growing: list[VisibleRanges] = field(factory=list, init=False)
     #: The number of visible bytes, over all parts.
     _total: int = field(default=0, init=False)
     #: The number of parts that have room for more bytes.
@@ -164,10 +131,9 @@ class WaitingFetch:
         return response
 
     def listen(self) -> None:
-        """Have each part checked when its log grows."""
-        for index, waiting in enumerate(self._parts):
-            if waiting.there < self._request.parts[index].max_bytes:  # else the part is full
-                waiting.wait_for(self._position_to_wait_for(index, waiting))
+        """Have the parts of each log counted when it grows."""
+        for ranges in self._growing:
+            ranges.wait_for(self._position_to_wait_for(ranges))
 
     def finish_or_queue(self) -> None:
         """Answer with the bytes there are: a small fetch at once, a large one when the queue reaches it."""
@@ -197,68 +163,67 @@ class WaitingFetch:
         self._over = True
         self._stop_waiting()
 
-    def moved(self, index: int) -> None:
-        """Check one part again, as its log has grown."""
+    def moved(self, ranges: VisibleRanges) -> None:
+        """Count the parts of one log again, as it has grown; see RangesOwner."""
         if self._over or self._queued:
             return
-        waiting = self._parts[index]
-        there = self._look(index, waiting.log)
-        if there is None:
+        incomplete = ranges.incomplete
+        more = ranges.count()
+        if more is None:
             self.finish_or_queue()
             return
-        self._total += there - waiting.there
-        waiting.there = there
-        if there == self._request.parts[index].max_bytes:
-            self._incomplete -= 1
+        self._total += more
+        self._incomplete += ranges.incomplete - incomplete
         if self._is_enough():
             self.finish_or_queue()
-        elif there < self._request.parts[index].max_bytes:
-            waiting.wait_for(self._position_to_wait_for(index, waiting))
+        elif ranges.incomplete:
+            ranges.wait_for(self._position_to_wait_for(ranges))
+
+    def failed(self, ranges: VisibleRanges, error: BaseException) -> None:
+        """Answer with the bytes there are, as a log went offline or was deleted; see RangesOwner."""
+        self.finish_or_queue()
 
     def _look_at_all(self) -> bool:
         """Check every part without opening a file. Return False if one of them has to be answered now."""
-        for index, part in enumerate(self._request.parts):
+        growing: dict[PartitionLog, VisibleRanges] = {}
+        for part, start in zip(self._request.parts, self._starts, strict=True):
             try:
                 log = self._logs.find(part.topic, part.partition)
             except WireError:
                 return False
-            there = self._look(index, log)
-            if there is None:
+            if (
+                isinstance(start, WireError)
+                or not log.start <= start <= log.end
+                or part.leader_epoch > log.leadership.epoch
+                or part.max_bytes < 0
+            ):
+                return False
+            there = min(max(log.visible_end - start, 0), part.max_bytes)
+            if there and log.closed_segment_end(start) <= start + there:
                 return False
             self._total += there
-            self._incomplete += there < part.max_bytes
-            self._parts.append(WaitingPart(self, index, log, there))
+            if there < part.max_bytes:  # else the part is full
+                stop = start + part.max_bytes
+                if (ranges := growing.get(log)) is None:
+                    growing[log] = VisibleRanges(self, log, log.visible_end, [start], [stop])
+                else:
+                    ranges.add(start, stop)
+                self._incomplete += 1
+        self._growing = list(growing.values())
         return True
-
-    def _look(self, index: int, log: PartitionLog) -> int | None:
-        """Return the number of bytes for a part, None if the part has to be answered now."""
-        part, start = self._request.parts[index], self._starts[index]
-        if (
-            isinstance(start, WireError)
-            or not log.start <= start <= log.end
-            or part.leader_epoch > log.leadership.epoch
-            or part.max_bytes < 0
-        ):
-            return None
-        there = min(max(log.visible_end - start, 0), part.max_bytes)
-        if there and log.closed_segment_end(start) <= start + there:
-            return None
-        return there
 
     def _is_enough(self) -> bool:
         request = self._request
         return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
 
-    def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
-        """Return the visible end that is worth another check. With several parts, one byte more may be enough."""
-        start = self._starts[index]
-        assert isinstance(start, int)  # else the part was answered
-        there = start + waiting.there
-        if len(self._parts) > 1:
+    def _position_to_wait_for(self, ranges: VisibleRanges) -> int:
+        """Return the visible end that is worth another count. With several parts, one byte more may be enough."""
+        there = max(ranges.counted, ranges.first)
+        if len(self._request.parts) > 1:
             return there + 1
         # A single part knows the bytes it needs, unless its segment is closed earlier: then it has to be answered.
-        enough = start + min(max(self._request.min_bytes, 1), self._request.parts[index].max_bytes)
-        return min(enough, max(waiting.log.roll_above, there) + 1)
+        enough = ranges.first + min(max(self._request.min_bytes, 1), self._request.parts[0].max_bytes)
+        return min(enough, max(ranges.log.roll_above, there) + 1)
 
     def read(self) -> FetchWaitResponse:
         """Return the response with the bytes there are now."""
@@ -303,5 +268,5 @@ class WaitingFetch:
         timer, self._timer = self._timer, None
         if timer is not None and timer.active():
             timer.cancel()
-        for waiting in self._parts:
-            waiting.stop()
+        for ranges in self._growing:
+            ranges.stop()

@@ -6,13 +6,13 @@ All functions block on the disk. They run on any thread, on a snapshot, while th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from attrs import frozen
 
-from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError
+from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError, WireError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.names import TEMPORARY_SUFFIX, index_name, join, segment_name
 from logd.log.index.index import ActiveIndex
@@ -20,6 +20,9 @@ from logd.log.index.index_file import Boundary, WrongIndex
 from logd.log.index.index_search import IndexSearch, Split, last_boundary
 from logd.log.scan import read_heads, scan_entries
 from logd.log.segments import SegmentList
+
+#: An error of the search for a position: the position is out of range, or damage or the disk is in the way.
+SearchError = WireError | CorruptMessage | OSError
 
 
 @frozen
@@ -83,15 +86,18 @@ class SegmentIndex:
         except (WrongIndex, OSError):
             self.close()
         log, number = self._log, self._number
-        if log.segments.starts[number] == log.index.start or self._rebuilt:
-            return None, None
-        self._rebuilt = True
-        try:
-            log.rebuild_index(number)
-            return self._open().split(holds)
-        except (WrongIndex, OSError):
-            self.close()
-            return None, None  # a full disk, or another thread is rebuilding it
+        start = log.segments.starts[number]
+        is_active = start == log.index.start
+        if not is_active and not self._rebuilt:
+            self._rebuilt = True
+            try:
+                log.rebuild_index(number)
+                return self._open().split(holds)
+            except (WrongIndex, OSError):
+                self.close()  # a full disk, or a damaged segment, or another thread is rebuilding it
+        # Further searches do without the file: each of thousands of positions would read it once more, in vain.
+        self._search = IndexSearch(log.files, "", start, log.index.tail if is_active else (), chunks=0)
+        return None, None
 
     def close(self) -> None:
         """Close the file."""
@@ -127,56 +133,96 @@ def find_boundary(log: Snapshot, position: int) -> int:
 def find_boundaries(log: Snapshot, positions: Iterable[int]) -> Generator[tuple[int, int], None, None]:
     """Yield each position once, in ascending order, with the start of the entry that contains it.
 
+    Every position is a step that may block. Close the generator if it is not run to its end. Raises the errors of
+    find_boundary; ``find_all_boundaries`` goes on behind them.
+    """
+    with closing(find_all_boundaries(log, positions)) as found:
+        for position, start in found:
+            if isinstance(start, Exception):
+                raise start
+            yield position, start
+
+
+def find_all_boundaries(
+    log: Snapshot, positions: Iterable[int]
+) -> Generator[tuple[int, int | SearchError], None, None]:
+    """Yield each position once, in ascending order, with the start of its entry, or the error of the search for it.
+
     Every position is a step that may block. Each segment, and its index, is opened once and read forwards, so no byte
-    is read for two positions. Close the generator if it is not run to its end. Raises the errors of find_boundary.
+    is read for two positions, and damage is met once for all positions that lie behind it. Close the generator if it is
+    not run to its end.
     """
     ascending = sorted(set(positions))
     at = 0
     while at < len(ascending):
         position = ascending[at]
         if not log.start <= position <= log.end:
-            raise OffsetOutOfRange(f"position {position} is not between {log.start} and {log.end}")
+            yield position, OffsetOutOfRange(f"position {position} is not between {log.start} and {log.end}")
+            at += 1
+            continue
         if position == log.end:
             yield position, position
             at += 1
             continue
         number = log.segments.find(position)
         stop = bisect_left(ascending, min(log.segments.end_of(number, log.end), log.end), at)
-        with closing(_in_segment(log, number, ascending[at:stop])) as found:
-            yield from found
+        with closing(_SegmentSearch(log, number)) as search:
+            for position in ascending[at:stop]:
+                yield position, search.find(position)
         at = stop
 
 
-def _in_segment(log: Snapshot, number: int, ascending: Sequence[int]) -> Generator[tuple[int, int], None, None]:
-    """Yield as find_boundaries does; all positions are in segment ``number``."""
-    start = log.segments.starts[number]
-    end = min(log.segments.end_of(number, log.end), log.end)
-    path = join(log.folder, segment_name(start))
-    found, after = start, start  # start and end of the last entry that was found
-    file: IFile | None = None
-    with closing(SegmentIndex(log, number)) as index:
+class _SegmentSearch:
+    """Finds the entries of one segment that contain positions, which ascend from call to call."""
+
+    def __init__(self, log: Snapshot, number: int) -> None:
+        self._log = log
+        self._start = start = log.segments.starts[number]
+        self._end = min(log.segments.end_of(number, log.end), log.end)
+        self._index = SegmentIndex(log, number)
+        self._file: IFile | None = None
+        #: Start and end of the last entry that was found.
+        self._found = self._after = start
+        #: The boundary from which the last entry was looked for in vain, and the error on the way from there.
+        self._failed_from = -1
+        self._error: SearchError | None = None
+
+    def find(self, position: int) -> int | SearchError:
+        """Return the start of the entry that contains ``position``, or the error of the search for it."""
+        if position < self._after:
+            return self._found
+        before, _ = self._index.split(lambda boundary: boundary.position <= position)
+        begin = max(before.position, self._after) if before else self._after
+        if begin == position and before and before.position == position:
+            self._found = self._after = position
+            return position
+        if self._error is not None and begin == self._failed_from:
+            return self._error  # the way to ``position`` is that to an earlier one, and goes on behind that
         try:
-            for position in ascending:
-                if position >= after:
-                    before, _ = index.split(lambda boundary: boundary.position <= position)  # noqa: B023  # called here
-                    begin = max(before.position, after) if before else after
-                    if begin == position and before and before.position == position:
-                        found, after = position, position
-                    else:
-                        file = file or _open_segment(log, path, position)
-                        found, after = _entry_at(file, start, begin, position, end)
-                yield position, found
-        finally:
-            if file is not None:
+            self._found, self._after = _entry_at(self._open(position), self._start, begin, position, self._end)
+        except (WireError, CorruptMessage, OSError) as error:
+            self._failed_from, self._error = begin, error
+            return error
+        return self._found
+
+    def close(self) -> None:
+        """Close the files. An error is of no interest: they were only read."""
+        with suppress(OSError):
+            self._index.close()
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
                 file.close()
 
-
-def _open_segment(log: Snapshot, path: str, position: int) -> IFile:
-    try:
-        return log.files.open_for_reading(path)
-    except FileNotFoundError as error:
-        # If retention removed the file just now, the next request meets the log's new start.
-        raise UnknownError(f"cannot look for position {position}: {error}") from error
+    def _open(self, position: int) -> IFile:
+        if self._file is None:
+            path = join(self._log.folder, segment_name(self._start))
+            try:
+                self._file = self._log.files.open_for_reading(path)
+            except FileNotFoundError as error:
+                # If retention removed the file just now, the next request meets the log's new start.
+                raise UnknownError(f"cannot look for position {position}: {error}") from error
+        return self._file
 
 
 def _entry_at(file: IFile, start: int, begin: int, position: int, end: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logd.broker.disk_slices import SLICE_STEPS
 from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_session import FetchWaitV1, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from tests.broker.rig import BrokerTestCase
@@ -54,6 +55,16 @@ class CostTests(BrokerTestCase):
         parts = tuple([FetchPart("t", 0, 0, offset, 1, False) for offset in offsets])
         answer = self.ask(self.peer, FetchWait(0, 1, 1 << 20, parts))
         self.assertEqual([part.first_position for part in answer.parts], [offset // SIZE * SIZE for offset in offsets])
+        self.assertLess(self.files.bytes_read - before, 2 * self.end)
+
+    def test_a_fetch_session_at_many_offsets_of_a_partition_costs_one_pass(self) -> None:
+        """It may watch a partition under thousands of numbers."""
+        offsets = range(1, self.end, self.end // 900)
+        before = self.files.bytes_read
+        parts = tuple([NewPart("t", number, 0, 0, offset, 1, 0) for number, offset in enumerate(offsets)])
+        answer = self.ask(self.peer, FetchWaitV1(1, 0, 1000, len(parts), 0, parts))
+        found = {part.number: part.first_position for part in answer.parts}
+        self.assertEqual(found, {number: offset // SIZE * SIZE for number, offset in enumerate(offsets)})
         self.assertLess(self.files.bytes_read - before, 2 * self.end)
 
     def test_repeated_positions_cost_as_much_as_one(self) -> None:

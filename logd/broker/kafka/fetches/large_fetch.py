@@ -41,7 +41,7 @@ class FetchPiece(WaitingFetch):
     def cancel(self) -> None:
         """Wait no more."""
         WaitingFetch.cancel(self)
-        self._parts.clear()
+        self._growing.clear()
 
 
 @define(eq=False)

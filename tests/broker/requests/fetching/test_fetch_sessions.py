@@ -14,6 +14,7 @@ from logd.protocol.requests.fetch_session import (
     NewPart,
     SessionPart,
 )
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.responses import ErrorResponse
 from tests.broker.rig import BrokerTestCase, Peer
@@ -186,6 +187,35 @@ class SessionAnswerTests(FetchSessionTestCase):
         self.assertEqual((part.first_position, bytes(part.message_set)), (SIZE, 2 * ENTRY))
         part = self.part(after(1, moved(0, SIZE + 3)))
         self.assertEqual((part.first_position, bytes(part.message_set)), (SIZE + 3, (2 * ENTRY)[3:]))
+
+    def test_a_search_is_for_the_parts_that_have_not_moved_since(self) -> None:
+        """Those that have are looked for again, at their new offsets."""
+        for _ in range(4):
+            self.put(0)
+        parts = [new(0, SIZE + 3, flags=0)._replace(number=number) for number in (1, 2, 3)]
+        self.peer.send(begin(*parts, min_bytes=5 * SIZE))
+        self.peer.send(after(1, MovedPart(2, 2 * SIZE + 3, 10_000, 0), min_bytes=8 * SIZE))
+        self.settle()
+        empty, answer = self.peer.answers()
+        self.assertEqual(empty.parts, ())
+        found = sorted((part.number, part.first_position) for part in answer.parts)
+        self.assertEqual(found, [(1, SIZE), (2, 2 * SIZE), (3, SIZE)])
+
+    def test_offsets_behind_damage_are_reported_in_one_line(self) -> None:
+        """A session may watch thousands of them, and so may a fetch of version 0."""
+        for _ in range(4):
+            self.put(0)
+        self.files._inode("/data/t-0/00000000000000000000.log").data[SIZE : SIZE + 4] = b"\xff\xff\xff\xff"
+        self.log_of("t").forget_boundaries(0)
+        offsets = range(2 * SIZE + 1, 3 * SIZE)
+        parts = [new(0, offset, flags=0)._replace(number=offset) for offset in offsets]
+        self.assertEqual({part.error for part in self.ask(self.peer, begin(*parts)).parts}, {-1})
+        fetched = [FetchPart("t", 0, 0, offset, 10, False) for offset in offsets]
+        self.assertEqual({part.error for part in self.ask(self.peer, FetchWait(0, 1, 0, tuple(fetched))).parts}, {-1})
+        lines = self.events.warnings("t-0: cannot find the start of the entry at offset")
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            self.assertIn(f"(at position {SIZE}); nor at {len(offsets) - 1} other offsets of the request", line)
 
     def test_errors_are_those_of_version_0(self) -> None:
         """A part with an error comes at once, and does not keep the others from being watched."""
