@@ -52,7 +52,8 @@ class LogSettings:
         -1,
         "A partition is flushed to disk when its oldest unflushed message has waited this long, and not before; 0 is "
         "at once. Of this and `flush.messages`, whichever is reached first counts. A produce with acks -1, a "
-        "full segment, half of `unflushed.bytes`, a stop, and replicas that follow a leader do not wait for either.",
+        "full segment, half of `unflushed.bytes`, a stop, a broker that begins to lead, and replicas that follow a "
+        "leader do not wait for either.",
     )
     retention_ms: int = setting(
         "retention.ms",

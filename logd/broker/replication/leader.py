@@ -203,6 +203,9 @@ class LeaderRole:
         start = self.log.end
         self.history = history
         self.log.append([encode_epoch_mark(EpochMark(self.epoch, self.me))], 1, -1)
+        # A leader that is elected again may have gathered messages for flush.messages and flush.ms. Until they are
+        # flushed it does not know its visible end: nobody joins the in-sync set, and "latest" is refused.
+        self.log.flush_soon()
         self.epoch_start = start
         self._in_sync_set.begin()
         self._move_visible_end()

@@ -90,6 +90,30 @@ class GatheredTests(ReplicaTestCase):
         self.cluster.advance(5.0)
         self.assertEqual(self.in_sync(), (0, 1, 2))
 
+    def test_a_leader_that_is_elected_again_knows_its_visible_end_soon(self) -> None:
+        """It has followed nobody since it gathered messages, as it was the only replica in sync."""
+        producer = self.cluster.producer(acks=1)
+        self.cluster.wait(producer.send("t", b"before"))
+        former, leader, (other, third) = self.leader_role, self.leader, self.followers
+        assert other.clock is not None and leader.coordination is not None
+        third.kill()
+        other.clock.pause()
+        self.cluster.wait(producer.send("t", b"gathered"))
+        self.cluster.advance(10.0)
+        self.assertEqual(len(former.in_sync), 1)
+        link = leader.coordination.link
+        link.reachable = False
+        link.cut()
+        self.cluster.advance(6.0)
+        other.clock.resume()
+        self.cluster.advance(6.0)  # the controller finds that the leader is gone
+        link.reachable = True
+        self.cluster.advance(5.0)
+        self.assertGreater(self.leader_role.epoch, former.epoch)
+        self.assertIs(self.leader, leader)
+        self.assertTrue(self.leader_role.knows_visible_end)
+        self.assertEqual(len(self.in_sync()), 2)
+
     @property
     def leader_role(self) -> LeaderRole:
         """The leader's role for the partition."""

@@ -83,6 +83,8 @@ class Rot:
         log = self._log(broker, partition)
         if self.is_over or log is None or broker.files.room is not None:
             return False
+        if broker.files.power is not None:
+            return False  # the broker would die of the harm itself, before that is noted
         if self.harms(partition) or not self._others(broker, partition):
             return False
         record = self.cluster.checker.record(partition)
