@@ -19,6 +19,7 @@ from logd.testing.memory.broker import KAFKA_PORT, MemoryBroker
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
 from tests.simulation.replication.disk import Disks
+from tests.simulation.replication.gathering import Gathering
 from tests.simulation.replication.invariants.checker import Checker
 from tests.simulation.replication.invariants.ends import Ends
 from tests.simulation.replication.rot import Rot
@@ -45,6 +46,8 @@ class ReplicatedCluster:
     replicas: int = field(init=False)
     #: The setting min.insync.replicas.
     least: int = field(init=False)
+    #: The settings flush.messages and flush.ms.
+    gathering: Gathering = field(init=False)
     #: The hosts of brokers that are not to be started yet.
     held: set[str] = field(factory=set, init=False)
     checkers: dict[str, Checker] = field(factory=dict, init=False)
@@ -65,8 +68,11 @@ class ReplicatedCluster:
         self.partitions = random.choice([1, 1, 2])
         self.replicas = random.choice([2, 3, 3])
         self.least = random.choice([1, 2, 2])
-        log = LogSettings(
-            segment_bytes=random.choice([300, 2_000, 100_000]), min_insync_replicas=self.least, index_bytes=1024
+        self.gathering = Gathering.chosen(world.random("gathering"))
+        log = self.gathering.of_brokers(
+            LogSettings(
+                segment_bytes=random.choice([300, 2_000, 100_000]), min_insync_replicas=self.least, index_bytes=1024
+            )
         )
         replication = ReplicationSettings(
             replica_lag_ms=random.choice([1_000, 3_000]),
@@ -126,7 +132,8 @@ class ReplicatedCluster:
         created: list[object] = []
         first = self.brokers[0].broker
         assert first is not None
-        creating = first.administration.create(TOPIC, self.partitions, {}, replicas=self.replicas)
+        settings = self.gathering.of_topics
+        creating = first.administration.create(TOPIC, self.partitions, settings, replicas=self.replicas)
         creating.addBoth(created.append)
         check(self.world.run(30.0, lambda: bool(created)), "the topic is not created")
         if isinstance(created[0], Failure):

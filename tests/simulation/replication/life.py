@@ -16,7 +16,8 @@ from tests.simulation.replication.calm import begin_calmly
 from tests.simulation.replication.cluster import TOPIC, ReplicatedCluster
 from tests.simulation.replication.contents import bytes_of
 from tests.simulation.replication.faults import Faults
-from tests.simulation.replication.producers import IdempotentProducing, Producing
+from tests.simulation.replication.late_messages import send_late_messages
+from tests.simulation.replication.producers import PACE, IdempotentProducing, Producing
 from tests.simulation.replication.readers import Reading, Shown
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -24,6 +25,8 @@ from tests.simulation.world import World
 #: Seconds of faults, and seconds within which all must be well after them.
 TROUBLE_SECONDS = 25.0
 SETTLE_SECONDS = 90.0
+#: Mean seconds between two messages with acks=-1, each of which ends the gathering of a partition.
+PACES = (PACE, 2.0, 20.0)
 
 
 class ReplicationWorld(World):
@@ -62,14 +65,16 @@ class Life:
     def __attrs_post_init__(self) -> None:
         random = self.world.random("clients")
         self.cluster = cluster = ReplicatedCluster(self.world)
-        self.producers.append(Producing(cluster, "producer-all", -1))
-        if random.random() < 0.4:
+        gathers = cluster.gathering.is_on
+        pace = self.world.random("pace").choice(PACES) if gathers else PACE
+        self.producers.append(Producing(cluster, "producer-all", -1, pace))
+        if random.random() < 0.4 or gathers:
             self.producers.append(Producing(cluster, "producer-one", 1))
         if random.random() < 0.4:
             copies = random.randint(2, cluster.replicas)
             self.producers.append(Producing(cluster, "producer-copies", copies))
         if random.random() < 0.6:
-            self.producers.append(IdempotentProducing(cluster))
+            self.producers.append(IdempotentProducing(cluster, pace=pace))
         group = Shown(cluster, "the group")
         alone = Shown(cluster, "the reader")
         self.shown = [group, alone]
@@ -108,6 +113,15 @@ class Life:
         for producer in self.producers:
             producer.over = True
         self.faults.end()
+        self.wait_until_well(SETTLE_SECONDS, self.faults.made)
+        if self.cluster.gathering.is_on:
+            send_late_messages(self)
+        self.cluster.check_ends()
+        if self.cluster.checker.keeps:
+            self._check_messages()
+
+    def wait_until_well(self, seconds: float, after: object) -> None:
+        """Let time pass until all is well. Raises Violation if that takes too long ``after`` something."""
         next_look = [0.0]
 
         def is_well() -> bool:
@@ -117,11 +131,8 @@ class Life:
             next_look[0] = now + 0.05
             return not self.problems()
 
-        settled = self.go_on(SETTLE_SECONDS, is_well)
-        check(settled, "liveness: the cluster does not settle", self.problems(), dict(self.faults.made))
-        self.cluster.check_ends()
-        if self.cluster.checker.keeps:
-            self._check_messages()
+        settled = self.go_on(seconds, is_well)
+        check(settled, "liveness: the cluster does not settle", self.problems(), after, self.cluster.gathering)
 
     def problems(self) -> list[str]:
         """Return what is not well."""

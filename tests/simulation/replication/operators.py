@@ -98,12 +98,12 @@ class Operators:
 
     def remake(self) -> None:
         """Delete the other topic, and create it."""
-        replicas = self.cluster.replicas
+        replicas, settings = self.cluster.replicas, self.cluster.gathering.of_topics
 
         async def again(broker: Any) -> None:
             with suppress(LogdError, CoordinationError):
                 await broker.administration.delete(REMADE)
-            await broker.administration.create(REMADE, 1, {}, replicas=replicas)
+            await broker.administration.create(REMADE, 1, settings, replicas=replicas)
 
         self._change(lambda broker: Deferred.fromCoroutine(again(broker)))
 

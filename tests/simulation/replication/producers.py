@@ -28,7 +28,7 @@ from tests.simulation.violation import Violation, check
 
 #: Messages of each producer.
 MESSAGES = 100
-#: Mean seconds between two messages.
+#: Mean seconds between two messages, unless others are given.
 PACE = 0.3
 #: Bytes of an entry before a batch as it is on the wire.
 _ENTRY_START = 8
@@ -44,6 +44,8 @@ class Producing:
     cluster: ReplicatedCluster
     host: str
     acks: int
+    #: The mean seconds between two messages.
+    pace: float = PACE
     random: Random = field(init=False)
     #: The payloads that were acknowledged.
     acknowledged: set[bytes] = field(factory=set, init=False)
@@ -80,14 +82,17 @@ class Producing:
     def _send(self) -> None:
         if self.sent >= MESSAGES or self.over:
             return
+        self.send(self.random.randrange(self.cluster.partitions))
+        pause = 0.01 if self.random.random() < 0.3 else 3 * self.pace * self.random.random()
+        self.cluster.world.clock.callLater(pause, self._send)
+
+    def send(self, partition: int) -> None:
+        """Send one message."""
         self.sent += 1
         self.unanswered += 1
         payload = b"%s/%d/%s" % (self.host.encode(), self.sent, b"x" * self.random.randrange(60))
-        partition = self.random.randrange(self.cluster.partitions)
         sending = self._producer.send(TOPIC, payload, partition=partition)
         sending.addCallbacks(self._stored, self._not_stored, callbackArgs=(payload, self.sent))
-        pause = 0.01 if self.random.random() < 0.3 else 3 * PACE * self.random.random()
-        self.cluster.world.clock.callLater(pause, self._send)
 
     def _stored(self, sent: Sent, payload: bytes, number: int) -> None:
         self.unanswered -= 1
@@ -117,6 +122,8 @@ class IdempotentProducing:
 
     cluster: ReplicatedCluster
     host: str = "idempotent"
+    #: The mean seconds between two batches.
+    pace: float = PACE
     random: Random = field(init=False)
     acknowledged: set[bytes] = field(factory=set, init=False)
     sent: int = field(default=0, init=False)
@@ -138,7 +145,7 @@ class IdempotentProducing:
     async def _run(self) -> None:
         sequence = 0
         while self.sent < MESSAGES // 2 and not self.over:
-            await deferLater(self._clock, 4 * PACE * self.random.random())
+            await deferLater(self._clock, 4 * self.pace * self.random.random())
             self.sent += 1
             self.unanswered += 1
             payloads = [b"%s/%d.%d" % (self.host.encode(), self.sent, number) for number in range(3)]

@@ -22,6 +22,7 @@ from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.tree import MemoryTree
 from tests.simulation.replication.contents import bytes_of
 from tests.simulation.replication.invariants.entries import Entries
+from tests.simulation.replication.invariants.flushes import Flushes
 from tests.simulation.replication.invariants.losses import Losses
 from tests.simulation.violation import check
 
@@ -75,6 +76,7 @@ class Checker:
     partitions: dict[int, PartitionRecord] = field(factory=dict, init=False)
     uuid: str = field(default="", init=False)
     entries: Entries = field(factory=Entries, init=False)
+    flushes: Flushes = field(factory=Flushes, init=False)
     #: True once an unclean election has taken place: what readers were shown may be lost.
     _loses: bool = field(default=False, init=False)
     #: The partitions for which an operator asked for an unclean election, as last seen.
@@ -122,6 +124,12 @@ class Checker:
             known = self._states[partition] = data, PartitionState.decode(data)
         return known[1]
 
+    def version(self, partition: int) -> int:
+        """Return how often the state of a partition was written; -1 if the tree has none, or does not run."""
+        server = self.tree.server
+        node = None if server is None else server.tree.nodes.get(paths.partition_state(self.topic, partition))
+        return -1 if node is None else node.version
+
     def record(self, partition: int) -> PartitionRecord:
         """Return what was seen of a partition."""
         return self.partitions.setdefault(partition, PartitionRecord())
@@ -133,6 +141,7 @@ class Checker:
         self._compared.clear()
         self._states.clear()
         self.entries.forget()
+        self.flushes.forget()
 
     def acknowledge(self, partition: int, end: int) -> None:
         """Note that everything before ``end`` was acknowledged with acks=-1."""
@@ -147,6 +156,7 @@ class Checker:
 
     def look(self) -> None:
         """Check all that holds at any time, where something has changed."""
+        now = self._now()
         for partition, replicas in self.replicas().items():
             state = self.state(partition)
             record = self.record(partition)
@@ -164,14 +174,15 @@ class Checker:
                 if entry is None or entry.uuid != self.uuid:
                     continue  # the log of a topic that had the name before
                 self.entries.look(partition, broker, log, self.is_harmed)
+                self.flushes.look(broker, log, now)
                 if record.losses.epoch >= 0:
-                    record.losses.look(log, self._now())
+                    record.losses.look(log, now)
                 role = log.replica
                 epoch_start = role.epoch_start if isinstance(role, LeaderRole) else None
                 ends = log.start, log.flushed_end, log.visible_end
-                now = Seen(log, *ends, role, epoch_start, data, record.acknowledged)
-                if self._seen.get((broker.host, partition)) != now:
-                    self._seen[broker.host, partition] = now
+                seen = Seen(log, *ends, role, epoch_start, data, record.acknowledged)
+                if self._seen.get((broker.host, partition)) != seen:
+                    self._seen[broker.host, partition] = seen
                     self._look_at(partition, record, state, broker, log)
         self._asked = self._elections()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import define
 
+from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
 from logd.log.damage.inspection import SegmentInspection, read_places
 from logd.log.epochs.epoch_file import read_epochs
@@ -12,6 +13,7 @@ from logd.log.partition import PartitionLog
 from logd.protocol.checksums import CHECKSUMS
 from logd.testing.memory.broker import MemoryBroker
 from tests.simulation.replication.contents import bytes_of
+from tests.simulation.replication.gathering import may_gather
 from tests.simulation.replication.invariants.checker import Checker
 from tests.simulation.violation import check
 
@@ -46,6 +48,7 @@ class Ends:
         if state is None or set(state.in_sync) != set(replicas) or state.last or state.leader not in replicas:
             return [f"{where}: not all of {replicas} are in sync: {state}"]
         found, ends = [], set()
+        shown = self._shown(partition, state.leader)
         for broker in self.checker.brokers:
             if broker.settings.id not in replicas:
                 continue
@@ -54,8 +57,12 @@ class Ends:
                 found.append(f"{where}: {broker.host} has no log, or it is offline: {log and log.offline}")
                 continue
             ends.add((log.end, log.visible_end))
-            if log.visible_end != log.end:
+            if log.visible_end != (log.end if shown is None else shown):
                 found.append(f"{where}: {broker.host} shows {log.visible_end} of {log.end}")
+            if log.flushed_end != log.end and not may_gather(log):
+                found.append(f"{where}: {broker.host} has flushed {log.flushed_end} of {log.end}")
+            if isinstance(log.replica, LeaderRole) and not log.replica.knows_visible_end:
+                found.append(f"{where}: {broker.host} does not know its visible end")
             if state.instances.get(broker.settings.id or 0) != broker.store.instance:
                 found.append(f"{where}: {broker.host} counts with another directory: {state}")
             known = broker.broker.replication.states.get(self.topic, partition)
@@ -64,6 +71,12 @@ class Ends:
         if len(ends) > 1:
             found.append(f"{where}: different ends {ends}")
         return found
+
+    def _shown(self, partition: int, leader: int) -> int | None:
+        """Return the flushed end of a leader that gathers messages, None if it is to show all that it has."""
+        store = self.checker.brokers[leader].store
+        log = None if store is None else store.log(self.topic, partition)
+        return log.flushed_end if log is not None and may_gather(log) else None
 
     def check(self) -> None:
         """Check that all replicas are equal, and that their epoch files and indexes tell what the logs hold."""

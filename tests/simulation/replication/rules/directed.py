@@ -17,6 +17,7 @@ from attrs import frozen
 from logd.broker.replication.follower import FollowerRole
 from logd.broker.replication.follower_truncation import FollowerTruncation
 from logd.broker.replication.healing.read_requests import ReplicaReads
+from logd.broker.replication.leader import LeaderRole
 from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.replication.replica_requests import ReplicaRequests
 from logd.broker.security.rights import Rights
@@ -30,11 +31,16 @@ from logd.protocol.requests.replica_fetch import ReplicaPart
 from logd.protocol.requests.replicas.replica_read import ReplicaReadV1
 from tests.broker.replication.healing.test_sources import CheckedBytesTests, ReplicaReadTests
 from tests.broker.replication.test_fencing import FollowerGuardTests
+from tests.broker.replication.test_in_sync import GatheredTests
 from tests.broker.replication.test_lost_replicas import AddedMeanwhileTests, AllLostTests, UncomparedTests
 from tests.broker.replication.test_made_again import MadeAgainTests
 from tests.broker.replication.test_replicas import FetchSessionTests, SecuredTests
 from tests.simulation.mutations.patching import all_of
-from tests.simulation.replication.rules.mutations import follow_in_any_epoch, read_where_nobody_leads
+from tests.simulation.replication.rules.mutations import (
+    flushed_soon_unless,
+    follow_in_any_epoch,
+    read_where_nobody_leads,
+)
 
 
 def append_what_comes() -> AbstractContextManager[Any]:
@@ -113,6 +119,11 @@ def heal_with_what_comes() -> AbstractContextManager[Any]:
     )
 
 
+def gather_before_the_epoch() -> AbstractContextManager[Any]:
+    """A leader that is elected again goes on to gather messages from before its epoch."""
+    return flushed_soon_unless(LeaderRole)
+
+
 @frozen
 class DirectedRule:
     """A rule switched off, and the test that fails then: ``words`` are in its failure."""
@@ -175,4 +186,10 @@ DIRECTED_RULES: tuple[DirectedRule, ...] = (
         "bytes were taken that are not sound",
     ),
     DirectedRule(11, let_anybody_follow, SecuredTests.test_nobody_else_may_follow, "0 != "),
+    DirectedRule(
+        13,
+        gather_before_the_epoch,
+        GatheredTests.test_a_leader_that_is_elected_again_knows_its_visible_end_soon,
+        "False is not true",
+    ),
 )
