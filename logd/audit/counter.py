@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from attrs import define, evolve, field
 
@@ -85,7 +85,8 @@ class WindowCounter:
     #: Of a mirror: the cluster from which it copies, and the names of topics that have another one on the target.
     source: str = ""
     copies: Mapping[str, str] = field(factory=dict)
-    _windows: dict[tuple[str, int], _Window] = field(factory=dict, init=False)
+    #: In order of coming. A dict would look through all that were deleted to find the oldest one.
+    _windows: OrderedDict[tuple[str, int], _Window] = field(factory=OrderedDict, init=False)
     #: Those that were too many, and are reported once events are taken.
     _surplus: dict[tuple[str, int], _Window] = field(factory=dict, init=False)
     #: Openings to report: topic, window and origin.
@@ -135,15 +136,14 @@ class WindowCounter:
 
         A window with batches in flight is not due.
         """
-        if self._opened:
+        if self._opened or any(not window.in_flight for window in self._surplus.values()):
             return 0
-        windows = chain(self._surplus.values(), self._windows.values())
-        return min((window.due for window in windows if not window.in_flight), default=None)
+        return min((window.due for window in self._windows.values() if not window.in_flight), default=None)
 
     @property
-    def has_too_many(self) -> bool:
-        """Return whether windows wait to be reported since there are too many: take events soon."""
-        return bool(self._surplus)
+    def surplus(self) -> int:
+        """Return the number of windows that wait to be reported since there are too many: take events soon."""
+        return len(self._surplus)
 
     def take_events(self, now: int, *, end: bool = False) -> list[AuditEvent]:
         """Return the events that are due, in the order of their sequence. ``end``: the last call, all counts are due.

@@ -106,51 +106,78 @@ def tally_heads(data: Buffer, width: int) -> list[WindowTally]:
 
     Only wrappers are opened, since the times are in their messages.
     """
-    return result_of(tally_heads_in_steps(data, width))
+    found = WindowSums(width)
+    result_of(sum_in_steps(data, found))
+    return found.take()
 
 
-def tally_heads_in_steps(data: Buffer, width: int, bounds: Bounds = DEFAULT_BOUNDS) -> Steps[list[WindowTally]]:
-    """Return what ``tally_heads`` returns: a wrapper of a few hundred bytes may hold a million messages.
+def tally_few(data: Buffer, width: int, most: int, bounds: Bounds = DEFAULT_BOUNDS) -> Steps[list[WindowTally] | None]:
+    """Return what ``tally_heads`` returns, in steps; None for more than ``most`` windows."""
+    found = WindowSums(width)
+    for holds in sum_in_steps(data, found, bounds):
+        if len(found) > most:
+            return None
+        yield holds
+    return found.take() if len(found) <= most else None
 
-    The messages of one that is damaged inside, or would become more than ``bounds``, are in no tally.
+
+class WindowSums:
+    """The numbers of messages of all origins together, by window. Messages without a time are in no window."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._found: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self._found)
+
+    def add(self, time: int, messages: int) -> None:
+        """Add messages of the window in which ``time`` lies, -1 for none."""
+        if time >= 0:
+            self._found.setdefault(window_of(time, self.width), [time, 0])[1] += messages
+
+    def take(self) -> list[WindowTally]:
+        """Return the sums, and begin anew."""
+        found, self._found = self._found, {}
+        return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
+
+
+def sum_in_steps(data: Buffer, found: WindowSums, bounds: Bounds = DEFAULT_BOUNDS) -> Steps[None]:
+    """Add the messages of a sound message set in steps, by the heads of its entries, between which sums may be taken.
+
+    A wrapper of a few hundred bytes may hold a million messages. Those of one that is damaged inside, or would become
+    more than ``bounds``, are not counted.
     """
-    found: dict[int, list[int]] = {}
     at = 0
     while at < len(data):
         stop = loops.slice_end(data, at, DECODED_MESSAGES, DECODED_BYTES)
-        yield from _tally_slice(data[at:stop], width, bounds, found)
+        yield from _sum_slice(data[at:stop], found, bounds)
         at = stop
         if at < len(data):
             yield False
-    return [WindowTally(time, ALL_ORIGINS, messages, None) for time, messages in found.values()]
 
 
-def _tally_slice(data: Buffer, width: int, bounds: Bounds, found: dict[int, list[int]]) -> Steps[None]:
-    """Add the messages of some entries to those of each window, with a time in it, that were found so far."""
+def _sum_slice(data: Buffer, found: WindowSums, bounds: Bounds) -> Steps[None]:
     heads = loops.heads_of_set(data)
     times = list(map(_time_of_head, heads))
     low, high = min(times, default=-1), max(times, default=-1)
-    in_one = low >= 0 and window_of(low, width) == window_of(high, width)
+    in_one = low >= 0 and window_of(low, found.width) == window_of(high, found.width)
     if in_one and {data[at + MAGIC_AT] for at, _, _ in heads} == {KEYED}:  # a common case, in a third of the time
-        _add(found, width, low, len(heads))
+        found.add(low, len(heads))
         return
     for at, size, time in heads:
         magic = data[at + MAGIC_AT]
         if magic == BATCH:
-            _add(found, width, time, batch_head(data, at).messages)
+            found.add(time, batch_head(data, at).messages)
         elif codec_at(data, at):
             yield True
             for decoded in decode_in_slices(bytes(data[at : at + size]), bounds=bounds):
-                for tally in tally_messages(decoded.messages, width):
-                    _add(found, width, tally.time, tally.messages)
+                for tally in tally_messages(decoded.messages, found.width):
+                    found.add(tally.time, tally.messages)
                 yield decoded.opened is not None
         elif not LAYOUTS[magic].is_gap:
-            _add(found, width, time, 1)
-
-
-def _add(found: dict[int, list[int]], width: int, time: int, messages: int) -> None:
-    if time >= 0:
-        found.setdefault(window_of(time, width), [time, 0])[1] += messages
+            found.add(time, 1)
 
 
 def tally_set(data: bytes, width: int) -> list[WindowTally]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as _time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdErro
 from logd.mirror.audit.mirror_audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
-from logd.mirror.partition_copy import Copied, NewBeginnings, PartitionCopy
+from logd.mirror.partition_copy import NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress, ReadingState, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
@@ -84,9 +84,7 @@ class Mirror:
         self._topics = TargetTopics(settings.topics, source.uuid, target.uuid, source.tree, self._admin)
         self._pairs = PairLog(clock, self._producer, self._topics, source.uuid, now)
         self._audit = mirror_audit(settings, clock, source, target.uuid, lambda: round(now() * 1000))
-        self._preparation = SetPreparation(
-            SteppedWorks(clock, MOST_OPEN), schemas, None if self._audit is None else self._audit.tally, settings.bounds
-        )
+        self._preparation = SetPreparation(SteppedWorks(clock, MOST_OPEN), schemas, self._audit, settings.bounds)
         self._known: dict[str, MirroredTopic] = {}
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._beginnings = NewBeginnings(settings, random)
@@ -179,7 +177,7 @@ class Mirror:
         share = self.settings.buffer_bytes // max(1, 2 * len(self._copies))
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
-    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet, copied: Mapping[int, Copied]) -> None:
+    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
         stream, progress = self._stream, self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
@@ -189,7 +187,7 @@ class Mirror:
             if self._audit is None:
                 handled()
             else:
-                self._audit.stored(copy.topic, copy.where, moving, copied, handled)
+                self._audit.stored(copy.where, handled)
             if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
                 stream.resume(copy.where.partition, copy.where.topic)
 

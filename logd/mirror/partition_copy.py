@@ -6,7 +6,7 @@ Copies that failed begin anew after a delay.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from logd.backoff import Backoff
 from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
+from logd.deferreds.background import Background
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.mirror.sets.held_sets import HeldSets
@@ -52,7 +53,7 @@ class _Step:
     moving: MovingSet | None = None
     #: The set divided by key, None if it is not divided, or while it is sent.
     divided: Sequence[KeyedSet] | None = None
-    #: Sets that are not stored yet, and 1 until all are sent.
+    #: Sets that are not stored yet, and 1 until all are sent; then 1 while they are counted.
     left: int = 1
     #: The place of the chunk's sets on the target, by partition.
     copied: dict[int, Copied] = field(factory=dict)
@@ -62,16 +63,16 @@ class _Step:
 class PartitionCopy:
     """One partition of the source in one tenure of this mirror.
 
-    ``stored`` is called for each chunk, in order, once all before it and its own sets are acknowledged, with the copy,
-    the chunk without its bytes, what was sent of it, and where that is now, by partition of the target;
-    ``failed(copy, error)`` once if something cannot be sent.
+    ``stored`` is called for each chunk, in order, once all before it and its own sets are acknowledged and counted,
+    with the copy, the chunk without its bytes, and what was sent of it; ``failed(copy, error)`` once if something
+    cannot be sent.
     """
 
     where: TopicPartition
     topic: MirroredTopic
     preparation: SetPreparation
     send: SendSet
-    stored: Callable[[PartitionCopy, RawChunk, MovingSet, Mapping[int, Copied]], None]
+    stored: Callable[[PartitionCopy, RawChunk, MovingSet], None]
     failed: Callable[[PartitionCopy, Exception], None]
     #: The position on the source behind what is stored on the target; at first where this tenure began, -1 if that is
     #: not known before the first chunk.
@@ -80,7 +81,6 @@ class PartitionCopy:
     positions: dict[int, int] = field(factory=dict)
     #: Bytes of the source that were taken and are not stored.
     in_flight: int = 0
-    closed: bool = False
     _held: HeldSets[_Step] = field(init=False)
     _entries: WholeEntries = field(factory=WholeEntries, init=False)
     _steps: deque[_Step] = field(factory=deque, init=False)
@@ -88,6 +88,7 @@ class PartitionCopy:
     _sends: dict[Deferred[Sent], int] = field(factory=dict, init=False)
     #: Those who wait for something to be stored.
     _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
+    _counting: Background = field(factory=lambda: Background("the count of a partition's copies"), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._held = HeldSets(self._prepare, self._send, self._cannot_send)
@@ -119,6 +120,11 @@ class PartitionCopy:
         """Return whether chunks are still taken."""
         return not self._held.closed
 
+    @property
+    def closed(self) -> bool:
+        """Return whether the copy was abandoned."""
+        return self._counting.was_stopped
+
     def drained(self) -> Deferred[None]:
         """Take nothing more, drop what is not sent, and return a Deferred that fires once nothing is in flight.
 
@@ -131,7 +137,7 @@ class PartitionCopy:
     def abandon(self) -> None:
         """Send nothing more, and take back what has not left. Nothing is called any more."""
         if not self.closed:
-            self.closed = True
+            self._counting.stop()
             self._held.abandon()
             for sending in list(self._sends):
                 sending.cancel()
@@ -224,15 +230,23 @@ class PartitionCopy:
 
     def _settle(self) -> None:
         """Go past the chunks that are stored, in order."""
+        if self._steps and not self._steps[0].left and not self.closed:
+            self._counting.start(self._count_stored())
+        self._settled.fire(None)
+
+    async def _count_stored(self) -> None:
         steps = self._steps
         while steps and not steps[0].left and not self.closed:
-            step = steps.popleft()
+            step = steps[0]
             assert step.moving is not None
+            step.left = 1
+            await self.preparation.count(self.where, self.topic, step.moving, step.copied)
+            steps.popleft()
             self.in_flight -= step.size
             self.done = max(self.done, step.moving.end)
             self.positions.update((partition, place.next_position) for partition, place in step.copied.items())
-            self.stored(self, step.chunk, step.moving, step.copied)
-        self._settled.fire(None)
+            self.stored(self, step.chunk, step.moving)
+            self._settled.fire(None)
 
 
 @define(eq=False)

@@ -16,7 +16,7 @@ from logd.audit import tallies
 from logd.audit.counter import WindowCounter
 from logd.audit.event import ALL_ORIGINS, AuditEvent, Reporter, Tier
 from logd.audit.spans import Span
-from logd.audit.tallies import WindowTally, origin_of, tally_heads, tally_heads_in_steps, tally_messages
+from logd.audit.tallies import WindowTally, origin_of, tally_few, tally_heads, tally_messages
 from logd.audit.windows import window_of
 from logd.protocol import loops, slices
 from logd.protocol.batch import encode_batch
@@ -225,14 +225,14 @@ class TallyTests(SynchronousTestCase):
                     expected.update(time // 10 for time in times)
         data = b"".join(pieces)
         with mock.patch.object(tallies, "DECODED_MESSAGES", 3), mock.patch.object(slices, "DECODED_MESSAGES", 2):
-            found = result_of(tally_heads_in_steps(data, 10))
+            found = result_of(tally_few(data, 10, 100))
         self.assertEqual({tally.time // 10: tally.messages for tally in found}, expected)
         self.assertEqual(Counter({t.time // 10: t.messages for t in tally_heads(data, 10)}), expected)
 
     def test_a_wrapper_above_the_bounds_is_in_no_tally(self) -> None:
         """Of the others all messages are."""
         data = wrap([message(100)] * 10, "gzip") + wrap([message(100)] * 9, "gzip")
-        (tally,) = result_of(tally_heads_in_steps(data, 10, (1 << 20, 9)))
+        (tally,) = result_of(tally_few(data, 10, 1, (1 << 20, 9)))
         self.assertEqual(tally.messages, 9)
 
     def test_the_heads_of_messages_outside_batches_are_counted(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import random
@@ -259,6 +260,46 @@ class LargeWrapperTests(SynchronousTestCase):
         self.clock.advance(10)
         self.assertEqual((len(self.producer.sent), copy.done, self.stream.handled_up_to), (sent, 0, []))
         self.assertEqual(self.producer.taken_back, [sending for sending, _ in self.producer.waiting])
+
+    def test_the_counts_of_many_windows_are_not_held(self) -> None:
+        """They are found again once the target has the set, and then counted in turns too, in order."""
+        times = [[number * 10_000 for number in range(first, first + 1000)] for first in (0, 500)]
+        sets = [
+            loops.encode_set([Message(b"x", timestamp=time) for time in times[0]]),
+            encode_wrapper("zstd", loops.encode_set([Message(b"x", timestamp=time) for time in times[1]])),
+            loops.encode_set([Message(b"x", timestamp=times[0][0])]),
+        ]
+        self.start(audit=True)
+        for each in sets:
+            self.take(each)
+        done = [0]
+        progress = self.mirror.progress[WHERE]
+
+        def is_done() -> bool:
+            if progress.done != done[-1]:
+                done.append(progress.done)
+            return self.is_copied()
+
+        self.assertGreater(self.turns_until(is_done), 2000 / 200)
+        self.assertEqual((len(self.producer.sent), done[1]), (3, len(sets[0])))
+        assert self.mirror._audit is not None
+        counts = {event.window: event.count for event in self.mirror._audit._counter.take_events(0, end=True)}
+        self.assertEqual(counts, Counter([*times[0], *times[1], times[0][0]]))
+
+    def test_what_is_taken_away_while_it_is_counted_is_not_committed(self) -> None:
+        """The target has it; the next owner copies it again."""
+        self.patch(mirror_audit, "tell_brokers", _nothing)
+        self.start(audit=True)
+        self.take(loops.encode_set([Message(b"x", timestamp=time * 10_000) for time in range(1000)]))
+        self.turns_until(lambda: len(self.producer.sent) > 0)
+        self.turn()
+        assert self.mirror._audit is not None
+        copy, counter = self.mirror._copies[WHERE], self.mirror._audit._counter
+        self.assertGreater(len(counter._windows), 0)
+        copy.abandon()
+        before = len(counter._windows)
+        self.clock.advance(0)
+        self.assertEqual((len(counter._windows), copy.done, self.mirror._audit._waiting), (before, 0, {}))
 
     def test_a_mirror_that_is_stopped_opens_nothing_more(self) -> None:
         """It leaves no call behind."""

@@ -75,7 +75,8 @@ class MirrorAuditTests(SynchronousTestCase):
             tallies=result_of(self.audit.tally(where.topic, data, DEFAULT_BOUNDS)),
         )  # fmt: skip
         copied = {0: (start + 500, moving.end + 500)}
-        self.audit.stored(TOPIC, where, moving, copied, lambda: self.handled.append(moving.end))
+        result_of(self.audit.count(TOPIC, where, moving, copied, DEFAULT_BOUNDS))
+        self.audit.stored(where, lambda: self.handled.append(moving.end))
 
     def report(self) -> Deferred[bool]:
         """Report, as before a commit."""

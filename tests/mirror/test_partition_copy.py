@@ -41,7 +41,7 @@ class GateTests(SynchronousTestCase):
         preparation = SetPreparation(SteppedWorks(Clock(), 1), cast(SchemaGate, self), bounds=(1000, 10))
         self.copy = PartitionCopy(
             WHERE, topic, preparation, self.send,
-            lambda copy, chunk, moving, copied: self.stored.append(chunk.position),
+            lambda copy, chunk, moving: self.stored.append(chunk.position),
             lambda copy, error: self.failures.append(str(error)), 0,
         )  # fmt: skip
 

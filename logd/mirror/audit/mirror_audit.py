@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from logd.audit.counter import WindowCounter
 from logd.audit.event import AUDIT_TOPIC, Tier
 from logd.audit.spans import Span
-from logd.audit.tallies import WindowTally, tally_heads_in_steps
+from logd.audit.tallies import WindowSums, WindowTally, sum_in_steps, tally_few
 from logd.client.audit.publisher import AuditPublisher, new_reporter
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.timeouts import fired_within
@@ -32,6 +32,13 @@ REPORT_SECONDS = 5.0
 #: them: a mirror that is killed before its counts are published leaves windows that look incomplete, but one that never
 #: committed would mirror everything again.
 PATIENCE = 60.0
+#: The most windows of one set whose counts are held until the target has stored it. A set of more is looked at again
+#: then: messages with any times may be in hundreds of thousands.
+MOST_HELD_WINDOWS = 500
+#: Windows that are counted before others have their turn: 10 us each.
+STEP_WINDOWS = 200
+#: Windows beyond the most that are counted, which are published together before all of a set are counted.
+MOST_SURPLUS = 1000
 
 
 class MirrorAudit:
@@ -77,28 +84,29 @@ class MirrorAudit:
         #: The beginnings of gaps that were passed and are in no count yet, by partition.
         self._passed: dict[TopicPartition, tuple[int, int]] = {}
 
-    def tally(self, topic: str, data: bytes, bounds: Bounds) -> Steps[Sequence[WindowTally]]:
-        """Return the counts of a set of the source's topic, in steps; its wrappers are opened within ``bounds``."""
+    def tally(self, topic: str, data: bytes, bounds: Bounds) -> Steps[Sequence[WindowTally] | None]:
+        """Return the counts of a set of the source's topic, in steps; None for many windows, which ``count`` finds.
+
+        Its wrappers are opened within ``bounds``.
+        """
         if topic == AUDIT_TOPIC:
             return ()
-        return (yield from tally_heads_in_steps(data, self._width, bounds))
+        return (yield from tally_few(data, self._width, MOST_HELD_WINDOWS, bounds))
 
-    def stored(
+    def count(
         self,
         topic: MirroredTopic,
         where: TopicPartition,
         moving: MovingSet,
         copied: Mapping[int, tuple[int, int]],
-        handled: Callable[[], None],
-    ) -> None:
-        """Count a set, with its tallies, that the target has stored; ``handled`` is called once that is published.
+        bounds: Bounds,
+    ) -> Steps[None]:
+        """Count a set, with its tallies, that the target has stored, in steps.
 
         ``copied``: first and next position of the copies, by partition of the target.
         """
         if where.topic == AUDIT_TOPIC:
-            handled()
             return
-        self._waiting[where] = handled
         begin, end = self._passed.pop(where, (moving.start, moving.start))
         if end != moving.start:
             begin = moving.start
@@ -109,11 +117,23 @@ class MirrorAudit:
             self._copies[topic.source] = topic.target
         span = Span(where.partition, begin, moving.end - 1)
         spans = [Span(partition, first, behind - 1) for partition, (first, behind) in copied.items()]
-        now = self._time_ms()
-        for time, origin, messages, size in moving.tallies:
-            self._counter.add(where.topic, time, origin, messages, size, now, span, spans)
-        if self._counter.has_too_many:  # for which the next commit is too late, as it waits for the topic of the audit
+        if moving.tallies is not None:
+            yield from self._add(where.topic, moving.tallies, span, spans, False)
+        else:
+            found = WindowSums(self._width)
+            for holds in sum_in_steps(moving.data, found, bounds):
+                yield from self._add(where.topic, found.take(), span, spans, holds)
+                yield holds
+            yield from self._add(where.topic, found.take(), span, spans, False)
+        if self._counter.surplus:  # for which the next commit is too late, as it waits for the topic of the audit
             self._publisher.changed()
+
+    def stored(self, where: TopicPartition, handled: Callable[[], None]) -> None:
+        """Call ``handled`` once all that is counted of a partition is published."""
+        if where.topic == AUDIT_TOPIC:
+            handled()
+        else:
+            self._waiting[where] = handled
 
     async def report(self, seconds: float = REPORT_SECONDS) -> bool:
         """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails."""
@@ -140,6 +160,19 @@ class MirrorAudit:
         """Publish the last counts, for some seconds at most, and disconnect. Never fails."""
         await self._publisher.finish_within(seconds)
         await self.producer.close(0.0)
+
+    def _add(
+        self, topic: str, tallies: Sequence[WindowTally], span: Span, copied: Sequence[Span], holds: bool
+    ) -> Steps[None]:
+        """Add tallies to the counts. ``holds``: yielded in between."""
+        for begin in range(0, len(tallies), STEP_WINDOWS):
+            if begin:
+                yield holds
+            now = self._time_ms()
+            for time, origin, messages, size in tallies[begin : begin + STEP_WINDOWS]:
+                self._counter.add(topic, time, origin, messages, size, now, span, copied)
+            if self._counter.surplus >= MOST_SURPLUS:
+                self._publisher.changed()
 
     def _publish(self, messages: Sequence[Message]) -> Deferred[Sent]:
         return self.producer.send(AUDIT_TOPIC, messages, key=messages[0].key)

@@ -1,13 +1,13 @@
-"""The work on message sets before they are sent: in short turns of the reactor, for all partitions of a mirror."""
+"""The work on message sets before and after they are sent: in short turns of the reactor, for all partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from attrs import evolve, frozen
 
-from logd.audit.tallies import WindowTally
 from logd.deferreds.stepped_works import SteppedWorks
+from logd.mirror.audit.mirror_audit import MirrorAudit
 from logd.mirror.schemas.named_schemas import named_schemas
 from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.sets.keyed_sets import KeyedSet, check_entries, divide_by_key, divide_little
@@ -24,9 +24,6 @@ HELD_BYTES = 32 << 20
 #: Bytes of divided sets of one partition that are sent and not stored; beyond, no more are divided.
 UNSTORED_BYTES = 8 << 20
 
-#: Returns the counts of a set of a topic.
-Tally = Callable[[str, bytes, Bounds], Steps[Sequence[WindowTally]]]
-
 
 @frozen(eq=False)
 class SetPreparation:
@@ -35,7 +32,7 @@ class SetPreparation:
     works: SteppedWorks
     #: The gate at which sets wait for the schemas that they name; None if these are not looked at.
     schemas: SchemaGate | None = None
-    tally: Tally | None = None
+    audit: MirrorAudit | None = None
     #: The most bytes and messages that an entry may become that is opened.
     bounds: Bounds = DEFAULT_BOUNDS
 
@@ -50,9 +47,17 @@ class SetPreparation:
             copied = self.schemas.wait(where, named)
             if copied is not None:
                 await copied
-        if moving.data and self.tally is not None:
-            moving = evolve(moving, tallies=await self.works.run(self.tally(where.topic, moving.data, self.bounds)))
+        if moving.data and self.audit is not None:
+            tallying = self.audit.tally(where.topic, moving.data, self.bounds)
+            moving = evolve(moving, tallies=await self.works.run(tallying))
         return moving
+
+    async def count(
+        self, where: TopicPartition, topic: MirroredTopic, moving: MovingSet, copied: Mapping[int, tuple[int, int]]
+    ) -> None:
+        """Count a set that the target has stored, if there is an audit; see MirrorAudit. Cancellable."""
+        if self.audit is not None:
+            await self.works.run(self.audit.count(topic, where, moving, copied, self.bounds))
 
     async def divide(self, where: TopicPartition, topic: MirroredTopic, moving: MovingSet) -> list[KeyedSet] | None:
         """Return a set divided by key; None if that is too much to be held, and all of it can be divided.

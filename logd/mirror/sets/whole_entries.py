@@ -71,8 +71,8 @@ class MovingSet:
     #: The end of the last whole entry so far, at which a reader can go on; -1 if none has come. It is before ``end``
     #: where that is inside a gap.
     boundary: int = -1
-    #: The counts of its messages; empty without an audit.
-    tallies: Sequence[WindowTally] = ()
+    #: The counts of its messages; empty without an audit, None if they are found once it is stored.
+    tallies: Sequence[WindowTally] | None = ()
 
 
 class WholeEntries:

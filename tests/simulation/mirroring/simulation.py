@@ -15,6 +15,7 @@ from logd.audit.verdicts import Verdict
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.deferreds import fair_turns
+from logd.mirror.audit import mirror_audit
 from logd.mirror.positions.pairs import PositionPair
 from logd.mirror.sets import keyed_sets, preparation
 from logd.mirror.topic_names import PAIRS_TOPIC
@@ -247,6 +248,8 @@ def perhaps_in_steps(random: Random) -> Iterator[None]:
             (preparation, "HELD_BYTES", 50),
             (preparation, "UNSTORED_BYTES", 100),
             (keyed_sets, "ROUND_BYTES", 50),
+            (mirror_audit, "MOST_HELD_WINDOWS", 0),
+            (mirror_audit, "STEP_WINDOWS", 1),
             (slices, "DECODED_MESSAGES", 2),
         ):
             if random.random() < 0.5:
