@@ -29,7 +29,7 @@ from logd.mirror.partition_copy import NewBeginnings, PartitionCopy
 from logd.mirror.positions.pair_log import PairLog
 from logd.mirror.progress import CopyLag, PartitionProgress, ReadingState, measure_ends
 from logd.mirror.schemas.schema_gate import SchemaGate
-from logd.mirror.sets.preparation import MOST_OPEN, SetPreparation
+from logd.mirror.set_preparation import MOST_OPEN, SetPreparation
 from logd.mirror.sets.whole_entries import MovingSet
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic, MirrorRefused, TargetTopics

@@ -20,9 +20,9 @@ from logd.client.producer.pending_send import Sent
 from logd.deferreds.background import Background
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
+from logd.mirror.set_preparation import SetPreparation
 from logd.mirror.sets.held_sets import HeldSets
 from logd.mirror.sets.keyed_sets import KeyedSet
-from logd.mirror.sets.preparation import SetPreparation
 from logd.mirror.sets.whole_entries import MovingSet, SourceEntries, WholeEntries
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic

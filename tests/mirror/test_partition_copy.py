@@ -15,7 +15,7 @@ from logd.deferreds.stepped_works import SteppedWorks
 from logd.errors import LogdError
 from logd.mirror.partition_copy import PartitionCopy
 from logd.mirror.schemas.schema_gate import SchemaGate
-from logd.mirror.sets.preparation import SetPreparation
+from logd.mirror.set_preparation import SetPreparation
 from logd.mirror.target_topics import MirroredTopic
 from logd.protocol import loops
 from logd.protocol.message import Message
