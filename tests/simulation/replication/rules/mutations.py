@@ -330,7 +330,7 @@ RULES: tuple[Rule, ...] = (
     Rule(8, lead_though_damaged, 0, "liveness", ("failed sync",), "damage"),
     Rule(8, leave_damage, 0, "liveness", ("rot", "rot of the leader")),
     Rule(9, forget_producers, 0, "I11", ("kill the leader", "stop the leader")),
-    Rule(10, stop_without_a_successor, 1, "a leader after the stop", ("stop the leader",), "stop"),
+    Rule(10, stop_without_a_successor, 7, "a leader after the stop", ("stop the leader",), "stop"),
     Rule(12, wait_for_the_slowest, 0, "time in sync", ("pause",), "pause"),
     Rule(13, gather_on_followers, 3, "time of a flush", ("kill",)),
 )
