@@ -19,12 +19,13 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.coord.interfaces import ICoordination
 from logd.deferreds import fair_turns
+from logd.mirror import set_preparation
 from logd.mirror.audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import AUDIT_SECONDS, DRAIN_SECONDS, Mirror
 from logd.mirror.schemas.schema_copier import SchemaCopier
 from logd.mirror.schemas.schema_gate import SchemaGate
-from logd.mirror.sets import keyed_sets, preparation
+from logd.mirror.sets import keyed_sets
 from logd.mirror.settings import MirrorSettings
 from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
@@ -241,8 +242,8 @@ class LargeWrapperTests(SynchronousTestCase):
 
     def test_what_is_taken_away_while_it_is_divided_is_waited_for_and_then_left(self) -> None:
         """Parts that are not stored in time are taken back, and no further ones are sent."""
-        self.patch(preparation, "HELD_BYTES", 1000)
-        self.patch(preparation, "UNSTORED_BYTES", 1000)
+        self.patch(set_preparation, "HELD_BYTES", 1000)
+        self.patch(set_preparation, "UNSTORED_BYTES", 1000)
         self.patch(keyed_sets, "ROUND_BYTES", 1000)
         self.producer.stores = False
         self.start(THREE)
@@ -311,8 +312,8 @@ class LargeWrapperTests(SynchronousTestCase):
 
     def test_what_is_divided_waits_until_it_is_stored(self) -> None:
         """A few bytes may become gigabytes. Order and positions are those of a set that is divided at once."""
-        self.patch(preparation, "HELD_BYTES", 1000)
-        self.patch(preparation, "UNSTORED_BYTES", 1000)
+        self.patch(set_preparation, "HELD_BYTES", 1000)
+        self.patch(set_preparation, "UNSTORED_BYTES", 1000)
         self.patch(keyed_sets, "ROUND_BYTES", 1000)
         self.patch(slices, "DECODED_MESSAGES", 100)
         self.producer.stores = False
@@ -353,7 +354,7 @@ class LargeWrapperTests(SynchronousTestCase):
             (bytes(batch), False, THREE, "record"),
         ):
             for little in (1000, 8 << 20):  # divided at once, or while it is sent
-                self.patch(preparation, "HELD_BYTES", little)
+                self.patch(set_preparation, "HELD_BYTES", little)
                 self.stream = _Stream()
                 self.producer.sent.clear()
                 self.start(topic, schemas, max_decompressed_messages=MANY - 1, retry_limit=1.0)

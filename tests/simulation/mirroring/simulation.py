@@ -15,9 +15,10 @@ from logd.audit.verdicts import Verdict
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
 from logd.deferreds import fair_turns
+from logd.mirror import set_preparation
 from logd.mirror.audit import mirror_audit
 from logd.mirror.positions.pairs import PositionPair
-from logd.mirror.sets import keyed_sets, preparation
+from logd.mirror.sets import keyed_sets
 from logd.mirror.topic_names import PAIRS_TOPIC
 from logd.protocol import slices
 from logd.protocol.message import Message
@@ -245,8 +246,8 @@ def perhaps_in_steps(random: Random) -> Iterator[None]:
     with ExitStack() as patches:
         for module, name, little in (
             (fair_turns, "TURN_SECONDS", 0.0),
-            (preparation, "HELD_BYTES", 50),
-            (preparation, "UNSTORED_BYTES", 100),
+            (set_preparation, "HELD_BYTES", 50),
+            (set_preparation, "UNSTORED_BYTES", 100),
             (keyed_sets, "ROUND_BYTES", 50),
             (mirror_audit, "MOST_HELD_WINDOWS", 0),
             (mirror_audit, "STEP_WINDOWS", 1),
