@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.reading import REFUSALS, ConsumedLogs, replica_refusal
-from logd.broker.requests.boundary_search import Start, Starts, must_search, search_logs, warn_of_failures
+from logd.broker.requests.boundary_search import QueuedSearch, Start, must_search
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, WireError
@@ -48,8 +48,6 @@ class WatchedPart:
     #: True if the next answer carries the part even if it has no bytes.
     even_empty: bool = field(default=False, init=False)
     armed: bool = field(default=False, init=False)
-    #: The number of times that it was armed or refused, which tells searches that came too late.
-    arming: int = field(default=0, init=False)
     #: The bytes that count for the answer, and whether it has to be answered now, while it is among the ready parts.
     there: int = field(default=0, init=False)
     urgent: bool = field(default=False, init=False)
@@ -60,7 +58,6 @@ class WatchedPart:
         self.log = log
         self.start, self.max_bytes, self.at_once, self.even_empty = start, max_bytes, at_once, even_empty
         self.armed = True
-        self.arming += 1
 
     def disarm(self) -> None:
         """Wait no more."""
@@ -68,10 +65,9 @@ class WatchedPart:
         self._stop_waiting()
 
     def refuse(self, refusal: WireError) -> None:
-        """Have the part answered with the refusal, whatever becomes of its log, or of a search that is under way."""
+        """Have the part answered with the refusal, whatever becomes of its log."""
         self._stop_waiting()
         self.start = refusal
-        self.arming += 1
 
     def _stop_waiting(self) -> None:
         wait, self._wait = self._wait, None
@@ -137,10 +133,11 @@ class FetchSession:
     #: True while the session is queued to be answered: one sync may show messages of thousands of its partitions, one
     #: after the other, and all of them go into one answer.
     _queued: bool = field(default=False, init=False)
-    #: Parts whose offset may lie inside an entry, which the next search on a thread looks for, with log and offset.
-    _to_search: dict[WatchedPart, tuple[PartitionLog, int]] = field(factory=dict, init=False)
-    _searching: bool = field(default=False, init=False)
-    _over: bool = field(default=False, init=False)
+    #: The search on a thread for parts whose offset may lie inside an entry.
+    _search: QueuedSearch[WatchedPart] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._search = QueuedSearch(self._threads, self._found)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -181,7 +178,7 @@ class FetchSession:
         if refusal is not None:
             self._look(part)
         elif log is not None and not exact and must_search(log, offset):
-            self._to_search[part] = log, offset
+            self._search.add(part, log, offset)
         else:
             self._look(part)
         return True
@@ -197,7 +194,7 @@ class FetchSession:
         """
         if self._waiting is not None:
             self.finish()
-        self._search()
+        self._search.begin()
         waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes, room)
         if max_wait_ms <= 0 or self._is_enough(waiting):
             return self._take(max_bytes, room)
@@ -221,13 +218,13 @@ class FetchSession:
             if part.armed:
                 refusal = self._rights.topic_refusal(Operation.READ, part.topic)
                 if refusal is not None:
-                    self._to_search.pop(part, None)
+                    self._search.discard(part)
                     part.refuse(refusal)
                     self._look(part)
 
     def cancel(self) -> None:
         """Forget everything, as the connection is lost."""
-        self._over = True
+        self._search.stop()
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.timer is not None and waiting.timer.active():
             waiting.timer.cancel()
@@ -236,7 +233,6 @@ class FetchSession:
         self._parts.clear()
         self._ready.clear()
         self._empty.clear()
-        self._to_search.clear()
 
     def arrived(self, part: WatchedPart) -> None:
         """Look at a part whose log has grown or failed; the answer follows in a later turn of the reactor."""
@@ -277,6 +273,11 @@ class FetchSession:
                 return
         part.wait_for_more(log, start + there)
 
+    def _found(self, part: WatchedPart, start: Start) -> None:
+        """Go on with a part whose entry was looked for."""
+        part.start = start
+        self._look(part)
+
     def _put(self, part: WatchedPart, there: int, urgent: bool) -> None:
         """Put a part among the ready ones, or count it again, and have the answer follow."""
         self._empty.pop(part, None)
@@ -291,7 +292,7 @@ class FetchSession:
 
     def _disarm(self, part: WatchedPart) -> None:
         part.disarm()
-        self._to_search.pop(part, None)
+        self._search.discard(part)
         self._empty.pop(part, None)
         if part in self._ready:
             del self._ready[part]
@@ -342,31 +343,3 @@ class FetchSession:
             return SessionPart(part.number, UnknownError.code)
         # The bytes begin at ``start``, at or before the offset that was asked for.
         return SessionPart(part.number, 0, log.start, log.visible_end, start, b"" if found is None else found)
-
-    def _search(self) -> None:
-        """Search on a thread for the entries that contain offsets, for all parts that wait for that."""
-        if self._searching or not self._to_search:
-            return
-        self._searching = True
-        searched = [(part, part.arming, log, offset) for part, (log, offset) in self._to_search.items()]
-        self._to_search.clear()
-        wanted: dict[PartitionLog, list[int]] = {}
-        for _, _, log, offset in searched:
-            wanted.setdefault(log, []).append(offset)
-
-        def found(starts: Starts) -> None:
-            self._searching = False
-            if self._over:
-                return
-            warn_of_failures(starts)
-            for part, arming, log, offset in searched:
-                if part.armed and part.arming == arming:
-                    part.start = starts[log, offset]
-                    self._look(part)
-            self._search()
-
-        search_logs(self._threads, wanted, self._check_wanted, found)
-
-    def _check_wanted(self) -> None:
-        if self._over:
-            raise UnknownError("the connection is lost")
