@@ -21,6 +21,7 @@ from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, IThreads, Timer
 from logd.log.partition import PartitionLog
+from logd.log.visibility.visible_ranges import VisibleRanges
 from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fields import size_of
@@ -74,10 +75,10 @@ class WatchedPart:
         if wait is not None:
             wait.cancel()
 
-    def wait_for_more(self, log: PartitionLog, position: int) -> None:
-        """Have the session look at this part once the log has visible bytes behind ``position``."""
+    def wait_for(self, log: PartitionLog, position: int) -> None:
+        """Have the session look at this part once the log's visible end is at ``position``."""
         if self._wait is None:
-            self._wait = log.wait_visible(position + 1, self)
+            self._wait = log.wait_visible(position, self)
 
     # IFlushListener
 
@@ -129,6 +130,9 @@ class FetchSession:
     #: The bytes of the ready parts, and the number of those that have to be answered now.
     _total: int = field(default=0, init=False)
     _urgent: int = field(default=0, init=False)
+    #: The ready parts that had room for more while a request waited, by their logs, and the bytes that are new since.
+    _growing: dict[PartitionLog, VisibleRanges] = field(factory=dict, init=False)
+    _more: int = field(default=0, init=False)
     _waiting: WaitingRequest | None = field(default=None, init=False)
     #: True while the session is queued to be answered: one sync may show messages of thousands of its partitions, one
     #: after the other, and all of them go into one answer.
@@ -200,8 +204,7 @@ class FetchSession:
             return self._take(max_bytes, room)
         self._waiting = waiting
         waiting.timer = self._clock.callLater(min(max_wait_ms, LONGEST_WAIT_MS) / 1000, self.finish)
-        for part in tuple(self._ready):  # there are any only if ``min_bytes`` asks for more than they have
-            self._look(part)
+        self._look_at_ready()  # there are any only if ``min_bytes`` asks for more than they have
         return waiting.answer
 
     def finish(self) -> None:
@@ -228,6 +231,7 @@ class FetchSession:
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.timer is not None and waiting.timer.active():
             waiting.timer.cancel()
+        self._stop_counting()
         for part in self._parts.values():
             part.disarm()
         self._parts.clear()
@@ -239,11 +243,39 @@ class FetchSession:
         if part.armed:
             self._look(part)
 
+    def moved(self, ranges: VisibleRanges) -> None:
+        """Count what the ready parts of a log have got, and look at them if that may be enough; see RangesOwner."""
+        waiting, more = self._waiting, ranges.count()
+        self._more += more or 0
+        if waiting is not None and (more is None or self._total + self._more >= waiting.min_bytes):
+            self._look_at_ready()
+        elif waiting is not None and ranges.incomplete:
+            ranges.wait_for(ranges.counted + 1)
+        else:
+            self._growing.pop(ranges.log, None)
+
+    def failed(self, ranges: VisibleRanges, error: BaseException) -> None:
+        """Have the ready parts of a log answered with the error; see RangesOwner."""
+        self._growing.pop(ranges.log, None)
+        for part in [part for part in self._ready if part.log is ranges.log]:
+            part.failed(error)
+
     def answer_queued(self) -> None:
         """Answer the request that waits, if there is enough for it."""
         self._queued = False
         if self._waiting is not None and self._is_enough(self._waiting):
             self.finish()
+
+    def _look_at_ready(self) -> None:
+        self._stop_counting()
+        for part in tuple(self._ready):
+            self._look(part)
+
+    def _stop_counting(self) -> None:
+        for ranges in self._growing.values():
+            ranges.stop()
+        self._growing.clear()
+        self._more = 0
 
     def _look(self, part: WatchedPart) -> None:
         """Count the bytes of an armed part, and wait for more if it has room. Opens no file."""
@@ -264,14 +296,28 @@ class FetchSession:
         if there or urgent:
             self._put(part, there, urgent)
             waiting = self._waiting
-            if urgent or there == part.max_bytes or waiting is None or self._is_enough(waiting):
+            if urgent or waiting is None or self._is_enough(waiting):
                 return
+            if self._total + self._more >= waiting.min_bytes:
+                self._look_at_ready()  # at this part, too
+            elif there < part.max_bytes:
+                self._count_together(log, start, start + part.max_bytes)
         else:
             if part.even_empty:
                 self._empty[part] = None
-            if not part.max_bytes:
-                return
-        part.wait_for_more(log, start + there)
+            if part.max_bytes:
+                part.wait_for(log, start + 1)
+
+    def _count_together(self, log: PartitionLog, start: int, stop: int) -> None:
+        """Count what a ready part gets together with all others of its log: there may be hundreds.
+
+        Until they are looked at, one that came after the last count, or has been disarmed, may be counted too high.
+        """
+        if (ranges := self._growing.get(log)) is not None:
+            ranges.add(start, stop)
+        else:
+            ranges = self._growing[log] = VisibleRanges(self, log, log.visible_end, [start], [stop])
+            ranges.wait_for(log.visible_end + 1)
 
     def _found(self, part: WatchedPart, start: Start) -> None:
         """Go on with a part whose entry was looked for."""
@@ -320,6 +366,8 @@ class FetchSession:
         for part in tuple(islice(self._empty, TURN_PARTS - len(parts))):
             parts.append(self._read(part, 0))
             self._disarm(part)
+        if not self._ready:
+            self._stop_counting()
         return parts
 
     def _read(self, part: WatchedPart, budget: int) -> SessionPart:
