@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import closing
+from typing import Generic, TypeVar
 
+from attrs import define, field
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
@@ -15,6 +17,7 @@ from logd.log.partition import PartitionLog
 from logd.plurals import counted
 
 _log = Logger()
+K = TypeVar("K")
 
 #: The position to read a part from, or the error of the search for that position.
 Start = int | WireError
@@ -84,3 +87,54 @@ def warn_of_failures(starts: Starts) -> None:
         more = f"; nor at {counted(len(others), 'other offset')} of the request" if others else ""
         text = "{topic}-{partition}: {error}{more}"
         _log.warn(text, topic=log.topic, partition=log.partition, error=error, more=more)
+
+
+@define(eq=False)
+class QueuedSearch(Generic[K]):
+    """Searches for the entries at offsets, one after the other; all that is added meanwhile is for the next one.
+
+    Each offset has a key of the caller's; ``found(key, start)`` is called unless the key was discarded.
+    """
+
+    _threads: IThreads
+    _found: Callable[[K, Start], None]
+    _queued: dict[K, tuple[PartitionLog, int]] = field(factory=dict, init=False)
+    #: The offsets of the search under way, None if there is none.
+    _searched: dict[K, tuple[PartitionLog, int]] | None = field(default=None, init=False)
+    _over: bool = field(default=False, init=False)
+
+    def add(self, key: K, log: PartitionLog, offset: int) -> None:
+        """Search for an offset, once ``begin`` is called."""
+        self._queued[key] = log, offset
+
+    def discard(self, key: K) -> None:
+        """Tell nothing of this key. Harmless if it is unknown."""
+        self._queued.pop(key, None)
+        if self._searched:
+            self._searched.pop(key, None)
+
+    def stop(self) -> None:
+        """Tell nothing any more."""
+        self._over = True
+        self._queued.clear()
+
+    def begin(self) -> None:
+        """Begin to search for what was added, if there is anything, and no search is under way."""
+        if self._searched is None and self._queued:
+            self._searched, self._queued = self._queued, {}
+            wanted: dict[PartitionLog, list[int]] = {}
+            for log, offset in self._searched.values():
+                wanted.setdefault(log, []).append(offset)
+            search_logs(self._threads, wanted, self._check, self._done)
+
+    def _check(self) -> None:
+        if self._over:
+            raise UnknownError("the connection is lost")
+
+    def _done(self, starts: Starts) -> None:
+        searched, self._searched = self._searched or {}, None
+        if not self._over:
+            warn_of_failures(starts)
+            for key, (log, offset) in searched.items():
+                self._found(key, starts[log, offset])
+            self.begin()

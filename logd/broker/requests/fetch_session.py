@@ -15,12 +15,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.reading import REFUSALS, ConsumedLogs, replica_refusal
-from logd.broker.requests.boundary_search import Start, Starts, must_search, search_logs, warn_of_failures
+from logd.broker.requests.boundary_search import QueuedSearch, Start, must_search
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, WireError
 from logd.interfaces import Clock, IFlushListener, IThreads, Timer
 from logd.log.partition import PartitionLog
+from logd.log.visibility.visible_ranges import VisibleRanges
 from logd.log.visibility.waiters import Wait
 from logd.protocol.requests.fetch_session import SessionPart
 from logd.protocol.requests.fields import size_of
@@ -48,8 +49,6 @@ class WatchedPart:
     #: True if the next answer carries the part even if it has no bytes.
     even_empty: bool = field(default=False, init=False)
     armed: bool = field(default=False, init=False)
-    #: The number of times that it was armed or refused, which tells searches that came too late.
-    arming: int = field(default=0, init=False)
     #: The bytes that count for the answer, and whether it has to be answered now, while it is among the ready parts.
     there: int = field(default=0, init=False)
     urgent: bool = field(default=False, init=False)
@@ -60,7 +59,6 @@ class WatchedPart:
         self.log = log
         self.start, self.max_bytes, self.at_once, self.even_empty = start, max_bytes, at_once, even_empty
         self.armed = True
-        self.arming += 1
 
     def disarm(self) -> None:
         """Wait no more."""
@@ -68,20 +66,19 @@ class WatchedPart:
         self._stop_waiting()
 
     def refuse(self, refusal: WireError) -> None:
-        """Have the part answered with the refusal, whatever becomes of its log, or of a search that is under way."""
+        """Have the part answered with the refusal, whatever becomes of its log."""
         self._stop_waiting()
         self.start = refusal
-        self.arming += 1
 
     def _stop_waiting(self) -> None:
         wait, self._wait = self._wait, None
         if wait is not None:
             wait.cancel()
 
-    def wait_for_more(self, log: PartitionLog, position: int) -> None:
-        """Have the session look at this part once the log has visible bytes behind ``position``."""
+    def wait_for(self, log: PartitionLog, position: int) -> None:
+        """Have the session look at this part once the log's visible end is at ``position``."""
         if self._wait is None:
-            self._wait = log.wait_visible(position + 1, self)
+            self._wait = log.wait_visible(position, self)
 
     # IFlushListener
 
@@ -133,14 +130,18 @@ class FetchSession:
     #: The bytes of the ready parts, and the number of those that have to be answered now.
     _total: int = field(default=0, init=False)
     _urgent: int = field(default=0, init=False)
+    #: The ready parts that had room for more while a request waited, by their logs, and the bytes that are new since.
+    _growing: dict[PartitionLog, VisibleRanges] = field(factory=dict, init=False)
+    _more: int = field(default=0, init=False)
     _waiting: WaitingRequest | None = field(default=None, init=False)
     #: True while the session is queued to be answered: one sync may show messages of thousands of its partitions, one
     #: after the other, and all of them go into one answer.
     _queued: bool = field(default=False, init=False)
-    #: Parts whose offset may lie inside an entry, which the next search on a thread looks for, with log and offset.
-    _to_search: dict[WatchedPart, tuple[PartitionLog, int]] = field(factory=dict, init=False)
-    _searching: bool = field(default=False, init=False)
-    _over: bool = field(default=False, init=False)
+    #: The search on a thread for parts whose offset may lie inside an entry.
+    _search: QueuedSearch[WatchedPart] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._search = QueuedSearch(self._threads, self._found)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -181,7 +182,7 @@ class FetchSession:
         if refusal is not None:
             self._look(part)
         elif log is not None and not exact and must_search(log, offset):
-            self._to_search[part] = log, offset
+            self._search.add(part, log, offset)
         else:
             self._look(part)
         return True
@@ -197,14 +198,13 @@ class FetchSession:
         """
         if self._waiting is not None:
             self.finish()
-        self._search()
+        self._search.begin()
         waiting = WaitingRequest(Deferred(), max(1, min_bytes), max_bytes, room)
         if max_wait_ms <= 0 or self._is_enough(waiting):
             return self._take(max_bytes, room)
         self._waiting = waiting
         waiting.timer = self._clock.callLater(min(max_wait_ms, LONGEST_WAIT_MS) / 1000, self.finish)
-        for part in tuple(self._ready):  # there are any only if ``min_bytes`` asks for more than they have
-            self._look(part)
+        self._look_at_ready()  # there are any only if ``min_bytes`` asks for more than they have
         return waiting.answer
 
     def finish(self) -> None:
@@ -221,33 +221,61 @@ class FetchSession:
             if part.armed:
                 refusal = self._rights.topic_refusal(Operation.READ, part.topic)
                 if refusal is not None:
-                    self._to_search.pop(part, None)
+                    self._search.discard(part)
                     part.refuse(refusal)
                     self._look(part)
 
     def cancel(self) -> None:
         """Forget everything, as the connection is lost."""
-        self._over = True
+        self._search.stop()
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.timer is not None and waiting.timer.active():
             waiting.timer.cancel()
+        self._stop_counting()
         for part in self._parts.values():
             part.disarm()
         self._parts.clear()
         self._ready.clear()
         self._empty.clear()
-        self._to_search.clear()
 
     def arrived(self, part: WatchedPart) -> None:
         """Look at a part whose log has grown or failed; the answer follows in a later turn of the reactor."""
         if part.armed:
             self._look(part)
 
+    def moved(self, ranges: VisibleRanges) -> None:
+        """Count what the ready parts of a log have got, and look at them if that may be enough; see RangesOwner."""
+        waiting, more = self._waiting, ranges.count()
+        self._more += more or 0
+        if waiting is not None and (more is None or self._total + self._more >= waiting.min_bytes):
+            self._look_at_ready()
+        elif waiting is not None and ranges.incomplete:
+            ranges.wait_for(ranges.counted + 1)
+        else:
+            self._growing.pop(ranges.log, None)
+
+    def failed(self, ranges: VisibleRanges, error: BaseException) -> None:
+        """Have the ready parts of a log answered with the error; see RangesOwner."""
+        self._growing.pop(ranges.log, None)
+        for part in [part for part in self._ready if part.log is ranges.log]:
+            part.failed(error)
+
     def answer_queued(self) -> None:
         """Answer the request that waits, if there is enough for it."""
         self._queued = False
         if self._waiting is not None and self._is_enough(self._waiting):
             self.finish()
+
+    def _look_at_ready(self) -> None:
+        self._stop_counting()
+        for part in tuple(self._ready):
+            self._look(part)
+
+    def _stop_counting(self) -> None:
+        for ranges in self._growing.values():
+            ranges.stop()
+        self._growing.clear()
+        self._more = 0
 
     def _look(self, part: WatchedPart) -> None:
         """Count the bytes of an armed part, and wait for more if it has room. Opens no file."""
@@ -268,14 +296,33 @@ class FetchSession:
         if there or urgent:
             self._put(part, there, urgent)
             waiting = self._waiting
-            if urgent or there == part.max_bytes or waiting is None or self._is_enough(waiting):
+            if urgent or waiting is None or self._is_enough(waiting):
                 return
+            if self._total + self._more >= waiting.min_bytes:
+                self._look_at_ready()  # at this part, too
+            elif there < part.max_bytes:
+                self._count_together(log, start, start + part.max_bytes)
         else:
             if part.even_empty:
                 self._empty[part] = None
-            if not part.max_bytes:
-                return
-        part.wait_for_more(log, start + there)
+            if part.max_bytes:
+                part.wait_for(log, start + 1)
+
+    def _count_together(self, log: PartitionLog, start: int, stop: int) -> None:
+        """Count what a ready part gets together with all others of its log: there may be hundreds.
+
+        Until they are looked at, one that came after the last count, or has been disarmed, may be counted too high.
+        """
+        if (ranges := self._growing.get(log)) is not None:
+            ranges.add(start, stop)
+        else:
+            ranges = self._growing[log] = VisibleRanges(self, log, log.visible_end, [start], [stop])
+            ranges.wait_for(log.visible_end + 1)
+
+    def _found(self, part: WatchedPart, start: Start) -> None:
+        """Go on with a part whose entry was looked for."""
+        part.start = start
+        self._look(part)
 
     def _put(self, part: WatchedPart, there: int, urgent: bool) -> None:
         """Put a part among the ready ones, or count it again, and have the answer follow."""
@@ -291,7 +338,7 @@ class FetchSession:
 
     def _disarm(self, part: WatchedPart) -> None:
         part.disarm()
-        self._to_search.pop(part, None)
+        self._search.discard(part)
         self._empty.pop(part, None)
         if part in self._ready:
             del self._ready[part]
@@ -319,6 +366,8 @@ class FetchSession:
         for part in tuple(islice(self._empty, TURN_PARTS - len(parts))):
             parts.append(self._read(part, 0))
             self._disarm(part)
+        if not self._ready:
+            self._stop_counting()
         return parts
 
     def _read(self, part: WatchedPart, budget: int) -> SessionPart:
@@ -342,31 +391,3 @@ class FetchSession:
             return SessionPart(part.number, UnknownError.code)
         # The bytes begin at ``start``, at or before the offset that was asked for.
         return SessionPart(part.number, 0, log.start, log.visible_end, start, b"" if found is None else found)
-
-    def _search(self) -> None:
-        """Search on a thread for the entries that contain offsets, for all parts that wait for that."""
-        if self._searching or not self._to_search:
-            return
-        self._searching = True
-        searched = [(part, part.arming, log, offset) for part, (log, offset) in self._to_search.items()]
-        self._to_search.clear()
-        wanted: dict[PartitionLog, list[int]] = {}
-        for _, _, log, offset in searched:
-            wanted.setdefault(log, []).append(offset)
-
-        def found(starts: Starts) -> None:
-            self._searching = False
-            if self._over:
-                return
-            warn_of_failures(starts)
-            for part, arming, log, offset in searched:
-                if part.armed and part.arming == arming:
-                    part.start = starts[log, offset]
-                    self._look(part)
-            self._search()
-
-        search_logs(self._threads, wanted, self._check_wanted, found)
-
-    def _check_wanted(self) -> None:
-        if self._over:
-            raise UnknownError("the connection is lost")

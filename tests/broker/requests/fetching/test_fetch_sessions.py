@@ -236,6 +236,23 @@ class SessionAnswerTests(FetchSessionTestCase):
         assert isinstance(answer, FetchWaitResponseV1)
         self.assertEqual([(part.number, part.error) for part in answer.parts], [(100, PartitionOffline.code)])
 
+    def test_a_partition_that_has_bytes_and_goes_offline_is_answered(self) -> None:
+        """So is one whose bytes had no room in the last answer, while no request waits."""
+        self.peer.send(begin(new(0), new(1), new(2), min_bytes=10 * SIZE, max_bytes=SIZE))
+        for partition in range(3):
+            self.put(partition)
+        self.log_of("t", 0).go_offline(OSError("a bad disk"))
+        self.settle()
+        (answer,) = self.peer.answers()
+        assert isinstance(answer, FetchWaitResponseV1)
+        found = [(part.number, part.error, bytes(part.message_set)) for part in answer.parts]
+        self.assertEqual(found, [(100, PartitionOffline.code, b""), (101, 0, ENTRY)])
+        log = self.log_of("t", 2)
+        self.assertEqual(len(log._waiters), 1)
+        log.go_offline(OSError("a bad disk"))
+        self.assertEqual(len(log._waiters), 0)
+        self.assertEqual(self.part(after(1)).error, PartitionOffline.code)
+
     def test_a_forgotten_part_is_not_answered(self) -> None:
         """And its number is free."""
         self.peer.send(begin(new(0), new(1)))

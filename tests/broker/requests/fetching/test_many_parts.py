@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from random import Random
-
 from logd.broker.requests.fetch import FetchRequests
 from logd.broker.requests.waiting_fetch import WaitingFetch
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.visibility.waiters import Wait
+from logd.protocol.requests.fetch_session import EXACT, FetchWaitV1, NewPart
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -37,6 +36,18 @@ class ManyPartsTests(BrokerTestCase):
         self.patch(PartitionLog, "wait_visible", counted)
         self.peer, self.producer = self.connect(), self.connect()
 
+    def count_looks(self) -> list[int]:
+        """Return a list to which each further look at a log adds."""
+        looks = []
+        closed_segment_end = PartitionLog.closed_segment_end
+
+        def counted(log: PartitionLog, position: int) -> float:
+            looks.append(position)
+            return closed_segment_end(log, position)
+
+        self.patch(PartitionLog, "closed_segment_end", counted)
+        return looks
+
     def fetch(self, min_bytes: int, max_bytes: int = 1000) -> FetchWait:
         """Return a fetch of all partitions."""
         parts = [FetchPart("t", number, 0, 0, max_bytes, True) for number in range(PARTS)]
@@ -63,21 +74,29 @@ class ManyPartsTests(BrokerTestCase):
         parts = [FetchPart("t", 7, 0, 0, 1 << 20, True) for _ in range(1000)]
         self.peer.send(FetchWait(60_000, 20_500 * SIZE, 1 << 30, tuple(parts)))
         self.assertEqual((self.waits, len(log._waiters)), (1, 1))
-        looks = 0
-        closed_segment_end = PartitionLog.closed_segment_end
-
-        def counted(log: PartitionLog, position: int) -> float:
-            nonlocal looks
-            looks += 1
-            return closed_segment_end(log, position)
-
-        self.patch(PartitionLog, "closed_segment_end", counted)
+        looks = self.count_looks()
         for _ in range(20):
             self.put(7)
-        self.assertEqual((self.waits, looks, self.peer.answers()), (21, 20, []))
+        self.assertEqual((self.waits, len(looks), self.peer.answers()), (21, 20, []))
         self.put(7)
         (answer,) = self.peer.answers()
         self.assertEqual([len(part.message_set) for part in answer.parts], [21 * SIZE] * 1000)
+
+    def test_a_flush_costs_one_look_however_often_a_session_watches_the_partition(self) -> None:
+        """Its parts that have bytes may be hundreds when the request asks for more."""
+        log = self.log_of("t", 7)
+        parts = tuple([NewPart("t", number, 7, 0, 0, 1 << 20, EXACT) for number in range(500)])
+        self.peer.send(FetchWaitV1(1, 0, 60_000, 10_250 * SIZE, 0, parts))
+        self.put(7)
+        self.waits = 0
+        looks = self.count_looks()
+        for _ in range(19):
+            self.put(7)
+        self.assertEqual((self.waits, len(looks), len(log._waiters), self.peer.answers()), (19, 19, 1, []))
+        self.put(7)
+        (answer,) = self.peer.answers()
+        self.assertEqual([len(part.message_set) for part in answer.parts], [21 * SIZE] * 500)
+        self.assertEqual(len(log._waiters), 0)
 
     def test_bytes_of_several_flushes_add_up(self) -> None:
         """Bytes of one partition and of others count together, each once."""
@@ -170,57 +189,3 @@ class ManyPartsTests(BrokerTestCase):
         self.peer.lose()
         self.reads.deliver()
         self.assertEqual(self.reads.works, [])
-
-
-class AnyPartsTests(BrokerTestCase):
-    """Fetches of any parts of two logs of small segments."""
-
-    log_options = {"segment_bytes": 5 * SIZE}  # noqa: RUF012
-
-    def setUp(self) -> None:
-        """Produce to both partitions."""
-        super().setUp()
-        self.create("t", 2)
-        self.peer, self.producer = self.connect(), self.connect()
-        for partition in (0, 1, 0, 0):
-            self.producer.send(Produce("t", partition, 2 * ENTRY))
-            self.settle()
-
-    def is_due(self, request: FetchWait, least: int) -> bool:
-        """Return whether a fetch is to be answered now, by a look at each of its parts.
-
-        ``least``: the bytes that a part asks for behind the segment's end, so that this end is of interest.
-        """
-        total, is_full = 0, True
-        for part in request.parts:
-            log = self.log_of("t", part.partition)
-            there = min(max(log.visible_end - part.offset, 0), part.max_bytes)
-            end = log.closed_segment_end(part.offset)
-            if there and end <= part.offset + min(there, part.max_bytes - least):
-                return True
-            total += there
-            is_full = is_full and there == part.max_bytes
-        return total >= request.min_bytes or is_full
-
-    def test_each_is_answered_when_one_of_its_parts_or_all_are_due(self) -> None:
-        """However its parts overlap, and wherever segments end meanwhile."""
-        waited = 0
-        for seed in range(150):
-            random = Random(seed)
-            parts = []
-            for _ in range(random.choice((1, 2, 5, 20))):
-                log = self.log_of("t", random.randrange(2))
-                offset = log.end - random.choice((0, 0, SIZE, random.randrange(3 * SIZE)))
-                parts.append(FetchPart("t", log.partition, 0, offset, random.randrange(4 * SIZE), True))
-            request = FetchWait(60_000, random.randrange(1, 20 * SIZE * len(parts)), 1 << 20, tuple(parts))
-            self.peer.send(request)
-            self.settle()
-            answers = self.peer.answers()
-            while not answers:
-                self.assertFalse(self.is_due(request, 1), seed)
-                waited += 1
-                self.producer.send(Produce("t", random.randrange(2), ENTRY * random.randint(1, 4)))
-                self.settle()
-                answers = self.peer.answers()
-            self.assertTrue(self.is_due(request, 0), seed)
-        self.assertGreater(waited, 150)
