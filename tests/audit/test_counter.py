@@ -225,15 +225,22 @@ class TallyTests(SynchronousTestCase):
                     expected.update(time // 10 for time in times)
         data = b"".join(pieces)
         with mock.patch.object(tallies, "DECODED_MESSAGES", 3), mock.patch.object(slices, "DECODED_MESSAGES", 2):
-            found = result_of(tally_few(data, 10, 100)) or []
+            found = result_of(tally_few(data, 10, 100))
+        assert found is not None
         self.assertEqual({tally.time // 10: tally.messages for tally in found}, expected)
         self.assertEqual(Counter({t.time // 10: t.messages for t in tally_heads(data, 10)}), expected)
 
     def test_a_wrapper_above_the_bounds_is_in_no_tally(self) -> None:
         """Of the others all messages are."""
         data = wrap([message(100)] * 10, "gzip") + wrap([message(100)] * 9, "gzip")
-        found = result_of(tally_few(data, 10, 1, (1 << 20, 9))) or []
-        self.assertEqual([tally.messages for tally in found], [9])
+        found = result_of(tally_few(data, 10, 1, (1 << 20, 9)))
+        self.assertEqual(found, [WindowTally(100, ALL_ORIGINS, 9, None)])
+
+    def test_very_many_windows_are_not_held(self) -> None:
+        """Messages with any times would fill the memory, until the set is stored."""
+        data = loops.encode_set([message(time) for time in range(100)])
+        self.assertIsNone(result_of(tally_few(data, 10, 9)))
+        self.assertEqual(result_of(tally_few(data, 10, 10)), tally_heads(data, 10))
 
     def test_the_heads_of_messages_outside_batches_are_counted(self) -> None:
         """In one window or several, and without a time in none."""
