@@ -32,7 +32,8 @@ class PositionPair:
     position: int
     target: str
     target_uuid: str
-    #: Positions on the target, by partition: one, or each to which the source's partition is divided by key.
+    #: Positions on the target, by partition: one, or each to which the source's partition is divided by key. The pair
+    #: says nothing of a partition whose end was not known: earlier pairs count for it, or the start of its log.
     positions: Mapping[int, int]
     #: The time of the pair in ms, and messages and bytes since the last one by the same mirror.
     time: int
