@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
@@ -65,8 +66,10 @@ class PartitionCopy:
 
     ``stored`` is called for each chunk, in order, once all before it and its own sets are acknowledged and counted,
     with the copy, the chunk without its bytes, and what was sent of it; ``failed(copy, error)`` once if something
-    cannot be sent.
+    cannot be sent or counted.
     """
+
+    _log = Logger()
 
     where: TopicPartition
     topic: MirroredTopic
@@ -235,6 +238,16 @@ class PartitionCopy:
         self._settled.fire(None)
 
     async def _count_stored(self) -> None:
+        try:
+            await self._count_in_order()
+        except CancelledError:
+            raise
+        except Exception as error:
+            if not self.closed:
+                self._log.failure("a bug in the count of a partition's copies, which begin again")
+                self.failed(self, LogdError(str(error)))
+
+    async def _count_in_order(self) -> None:
         steps = self._steps
         while steps and not steps[0].left and not self.closed:
             step = steps[0]

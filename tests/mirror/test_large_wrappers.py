@@ -36,9 +36,8 @@ from logd.protocol.checksums import crc32c
 from logd.protocol.key_placement import partition_of_key
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
-from logd.topic import TopicPartition
+from tests.mirror.doubles import WHERE, SoughtStream
 
-WHERE = TopicPartition("web", 0)
 SAME = MirroredTopic("web", "u", "web", "v", 1, 1, {0: 0})
 THREE = MirroredTopic("web", "u", "web", "v", 1, 3, {0: 0, 1: 0, 2: 0})
 #: The messages of one wrapper.
@@ -51,41 +50,6 @@ def wrapper(count: int = MANY, first: int = 0) -> bytes:
         Message(head(1 + number % 2) + b"%d" % number, key=b"k%d" % (number % 7), timestamp=number % 2 * 10_000)
         for number in range(first, first + count)
     ]))  # fmt: skip
-
-
-@define(eq=False)
-class _Stream:
-    """A stand-in for a group's stream of one partition."""
-
-    position: int = 0
-    paused: bool = False
-    sought: list[int] = field(factory=list)
-    handled_up_to: list[int | None] = field(factory=list)
-
-    def partitions(self) -> Sequence[TopicPartition]:
-        """Return the one partition."""
-        return [WHERE]
-
-    def positions(self, topic: str) -> dict[int, int]:
-        """Return its position."""
-        return {0: self.position}
-
-    def pause(self, partition: int, topic: str) -> None:
-        """Note it."""
-        self.paused = True
-
-    def resume(self, partition: int, topic: str) -> None:
-        """Note it."""
-        self.paused = False
-
-    def seek(self, partition: int, position: int, topic: str) -> None:
-        """Note it."""
-        self.position = position
-        self.sought.append(position)
-
-    def handled(self, chunk: RawChunk, up_to: int | None) -> None:
-        """Note it."""
-        self.handled_up_to.append(up_to)
 
 
 @define(eq=False)
@@ -135,7 +99,7 @@ class LargeWrapperTests(SynchronousTestCase):
         """Prepare the clock."""
         self.patch(fair_turns, "TURN_SECONDS", 0.0)
         self.clock = Clock()
-        self.stream = _Stream()
+        self.stream = SoughtStream()
         self.producer = _Producer()
         self.copier = _Copier()
 
@@ -355,7 +319,7 @@ class LargeWrapperTests(SynchronousTestCase):
         ):
             for little in (1000, 8 << 20):  # divided at once, or while it is sent
                 self.patch(set_preparation, "HELD_BYTES", little)
-                self.stream = _Stream()
+                self.stream = SoughtStream()
                 self.producer.sent.clear()
                 self.start(topic, schemas, max_decompressed_messages=MANY - 1, retry_limit=1.0)
                 self.take(good)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from random import random
 from typing import Any, cast
 
-from attrs import define, evolve, field
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from attrs import define, evolve
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -24,49 +24,9 @@ from logd.mirror.target_topics import MirroredTopic
 from logd.mirror.topic_names import TopicChoice
 from logd.protocol import loops
 from logd.protocol.message import Message
-from logd.topic import TopicPartition
+from tests.mirror.doubles import WHERE, SoughtStream
 
-WHERE = TopicPartition("web", 0)
 TOPIC = MirroredTopic("web", "u", "web", "v", 1, 1, {0: 0})
-
-
-@define(eq=False)
-class _SoughtStream:
-    """A stand-in for a group's stream, which notes what is asked of it."""
-
-    position: int = 0
-    sought: list[int] = field(factory=list)
-    handled_up_to: list[int | None] = field(factory=list)
-    paused: bool = False
-
-    def partitions(self) -> Sequence[TopicPartition]:
-        """Return the one partition."""
-        return [WHERE]
-
-    def positions(self, topic: str) -> dict[int, int]:
-        """Return its position."""
-        return {0: self.position}
-
-    def pause(self, partition: int, topic: str) -> None:
-        """Note it."""
-        self.paused = True
-
-    def resume(self, partition: int, topic: str) -> None:
-        """Note it."""
-        self.paused = False
-
-    def seek(self, partition: int, position: int, topic: str) -> None:
-        """Note it."""
-        self.position = position
-        self.sought.append(position)
-
-    def end_positions(self, topic: str) -> Deferred[dict[int, int]]:
-        """Return its end."""
-        return succeed({0: self.position})
-
-    def handled(self, chunk: RawChunk, up_to: int | None) -> None:
-        """Note it."""
-        self.handled_up_to.append(up_to)
 
 
 @define
@@ -95,7 +55,7 @@ class NewBeginningTests(SynchronousTestCase):
             self.clock, MirrorSettings(topics=TopicChoice(".*"), retry_delay=1.0), source, target, random=lambda: 0.0
         )
         self.addCleanup(self.stop)
-        self.stream = _SoughtStream()
+        self.stream = SoughtStream()
         self.topics = _ToldTopics()
         self.mirror._stream = cast(Any, self.stream)
         self.mirror._topics = cast(Any, self.topics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +14,7 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.stepped_works import SteppedWorks
 from logd.errors import LogdError
+from logd.mirror.audit.mirror_audit import MirrorAudit
 from logd.mirror.partition_copy import PartitionCopy
 from logd.mirror.schemas.schema_gate import SchemaGate
 from logd.mirror.set_preparation import SetPreparation
@@ -20,6 +22,7 @@ from logd.mirror.target_topics import MirroredTopic
 from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
+from logd.protocol.slices import Steps
 from logd.topic import TopicPartition
 
 WHERE = TopicPartition("t", 0)
@@ -163,3 +166,21 @@ class GateTests(SynchronousTestCase):
         self.assertFalse(self.take("three", 3))
         self.assertEqual(self.failures, ["a bug"])
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_a_bug_of_the_count_ends_the_copy(self) -> None:
+        """It would stand still otherwise, with all that is behind the set in flight."""
+        self.copy.preparation = evolve(self.copy.preparation, audit=cast(MirrorAudit, self))
+        self.take("one")
+        self.take("two")
+        self.sent[0][1].callback(Sent("t", 0, 0, 50))
+        self.assertEqual((self.stored, self.failures), ([], ["no count"]))
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def tally(self, *_: object) -> Steps[None]:
+        """Count nothing of a set before it is sent, as an audit whose counts are not held."""
+        yield from ()
+
+    def count(self, *_: object) -> Steps[None]:
+        """Fail, as an audit with a bug."""
+        yield False
+        raise ValueError("no count")

@@ -129,7 +129,8 @@ class ForkedProcess(subprocess.Popen[Any]):
 
     def _execute_child(self, *given: Any) -> None:
         """Take the place of the method that forks and executes: ask the server, and close the ends for the child."""
-        asked = _SIGNATURE.bind(self, *given).arguments
+        replaced = subprocess.Popen._execute_child  # type: ignore[attr-defined]  # Popen's own
+        asked = inspect.signature(replaced).bind(self, *given).arguments
         environment = os.environ if asked["env"] is None else asked["env"]
         request = {
             "arguments": [as_text(each) for each in asked["args"][1:]],
@@ -143,9 +144,6 @@ class ForkedProcess(subprocess.Popen[Any]):
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(asked[name] for name in pipes))  # type: ignore[attr-defined]  # Popen's own
-
-
-_SIGNATURE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]  # Popen's own
 
 
 def forks() -> bool:

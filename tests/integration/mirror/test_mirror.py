@@ -156,11 +156,15 @@ class MirrorTests(MirrorTestCase):
     def one_whose_loss_is_seen(self, found: Mapping[int, Sequence[Message]]) -> bytes:
         """Return a message of partition 0 in whose window none came twice: counts tell nothing of a loss in others."""
         width = round(WINDOW * 1000)
-        times = Counter(message.payload for messages in found.values() for message in messages)
-        hiding = {window_of(m.timestamp, width) for ms in found.values() for m in ms if times[m.payload] > 1}
-        return next(
-            m.payload for m in found[0] if m.payload >= b"line 100" and window_of(m.timestamp, width) not in hiding
-        )
+        times: Counter[bytes] = Counter()
+        windows: dict[bytes, set[int]] = {}
+        for message in (message for messages in found.values() for message in messages):
+            payload = message.payload or b""
+            times[payload] += 1
+            windows.setdefault(payload, set()).add(window_of(message.timestamp or 0, width))
+        hiding = {window for payload, count in times.items() if count > 1 for window in windows[payload]}
+        payloads = [message.payload or b"" for message in found[0]]
+        return next(each for each in payloads if each >= b"line 100" and not windows[each] & hiding)
 
     def _audit(self, cluster: BrokerProcess) -> tuple[int, list[dict[str, Any]]]:
         """Return the exit status of ``logd audit`` and its lines. Blocks."""
