@@ -3,7 +3,8 @@
 A backup knows how far each log was stored at its time. Messages may have come since, and logs may have begun again
 after losses, or after an earlier restoration of the same backup. So a restored log begins a number of slots of 2^40
 positions further: one for each second since the backup, and after two days one for each minute. No log grows by 2^40
-bytes in a minute, so what a later restoration gives lies behind what an earlier one gave.
+bytes in a minute, so what a later restoration gives lies behind what an earlier one gave. No topic is restored before
+its slot is over, so that two restorations never have the same.
 """
 
 from __future__ import annotations
@@ -34,6 +35,13 @@ def slots_since(backup_ms: int, now_ms: int) -> int:
             "positions of the restored logs follow from the time since the backup"
         )
     return 1 + min(seconds, FINE_SECONDS) + max(seconds - FINE_SECONDS, 0) // _MINUTE
+
+
+def slot_end(backup_ms: int, now_ms: int) -> int:
+    """Return the time in ms at which the slot of now is over."""
+    seconds = (now_ms - backup_ms) // 1000
+    minutes = (seconds - FINE_SECONDS) // _MINUTE
+    return backup_ms + 1000 * (seconds + 1 if minutes < 0 else FINE_SECONDS + (minutes + 1) * _MINUTE)
 
 
 def restored_ends(topic: str, entry: TopicEntry, stored: Mapping[int, StoredEnds], slots: int) -> dict[int, StoredEnds]:

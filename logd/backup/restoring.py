@@ -6,13 +6,13 @@ written before an interruption stays, and the same restoration with ``adding`` g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from attrs import define, evolve, field, frozen
 
 from logd.backup.backup_file import Backup
-from logd.backup.beginnings import restored_ends, slots_since
+from logd.backup.beginnings import restored_ends, slot_end, slots_since
 from logd.backup.contents import SCHEMAS, SECURITY
 from logd.checkedjson import INT32_MAX, decimal
 from logd.coord import paths
@@ -88,18 +88,31 @@ def plan_topics(backup: Backup, now_ms: int) -> list[RestoredTopic]:
     return topics
 
 
-async def restore(tree: ICoordination, backup: Backup, now_ms: Callable[[], int], adding: bool) -> RestoreOutcome:
+async def restore(
+    tree: ICoordination,
+    backup: Backup,
+    now_ms: Callable[[], int],
+    sleep: Callable[[float], Awaitable[None]],
+    adding: bool,
+) -> RestoreOutcome:
     """Write a backup into the tree. With ``adding`` the tree may be in use, and what it has stays as it is.
 
-    Raises TreeInUse, RestoreInterrupted, and LogdError for a backup that cannot be restored now; after the first and
-    the last nothing was written.
+    Before topics are made, it sleeps for up to a second, or a minute if the backup is older than two days: so a later
+    restoration never begins their logs at the same positions. Raises TreeInUse, RestoreInterrupted, and LogdError for a
+    backup that cannot be restored now; after the first and the last nothing was written.
     """
-    topics = plan_topics(backup, now_ms())
+    now = now_ms()
+    topics, end = plan_topics(backup, now), slot_end(backup.ended_ms, now)
     if not adding:
         await _check_unused(tree)
     outcome = RestoreOutcome()
+
+    async def beginnings_are_past() -> None:
+        # However the clock is set meanwhile, the slot is not longer than it was.
+        await sleep(max(0, min(end - now_ms(), end - now)) / 1000)
+
     try:
-        await _restore(tree, backup, topics, adding, outcome)
+        await _restore(tree, backup, topics, beginnings_are_past, adding, outcome)
     except (CoordinationError, ValueError) as error:
         remedy = "give the brokers' credentials (LOGD_ZOOKEEPER_DIGEST_FILE), and " if isinstance(error, NoAuth) else ""
         raise RestoreInterrupted(
@@ -122,7 +135,12 @@ async def _check_unused(tree: ICoordination) -> None:
 
 
 async def _restore(
-    tree: ICoordination, backup: Backup, topics: list[RestoredTopic], adding: bool, outcome: RestoreOutcome
+    tree: ICoordination,
+    backup: Backup,
+    topics: list[RestoredTopic],
+    beginnings_are_past: Callable[[], Awaitable[None]],
+    adding: bool,
+    outcome: RestoreOutcome,
 ) -> None:
     nodes = backup.nodes
     if not adding and paths.CLUSTER in nodes:
@@ -158,6 +176,8 @@ async def _restore(
         else:
             outcome.kept_topics.append(each.name)
 
+    if own.keys() - there.keys():
+        await beginnings_are_past()
     await for_each(topics, topic, _AT_ONCE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.backup.beginnings import FINE_SECONDS, SLOT, ClockBehind, restored_ends, slots_since
+from logd.backup.beginnings import FINE_SECONDS, SLOT, ClockBehind, restored_ends, slot_end, slots_since
 from logd.coord.registries.stored_ends import LARGEST_END, StoredEnds
 from logd.errors import LogdError
 from logd.log.recovery.lost_log_replacement import JUMP, beginning_after
@@ -33,6 +33,13 @@ class BeginningsTests(SynchronousTestCase):
         later = FINE_SECONDS + 60
         self.assertEqual(slots_since(0, later * 1000) - slots_since(0, FINE_SECONDS * 1000), 1)
         self.assertTrue(begin(slots_since(0, 1000)) >= begin(slots_since(0, 0)) + JUMP)
+
+    def test_a_slot_ends_where_the_next_one_begins(self) -> None:
+        """Of seconds and of minutes."""
+        for now in (0, 1, 999, 1000, FINE_SECONDS * 1000 - 1, FINE_SECONDS * 1000, FINE_SECONDS * 1000 + 60_500):
+            end = slot_end(0, now)
+            self.assertEqual(slots_since(0, end - 1), slots_since(0, now))
+            self.assertEqual(slots_since(0, end), slots_since(0, now) + 1)
 
     def test_the_first_restoration_is_behind_what_was_given(self) -> None:
         """A log may have grown by 2^39 above its stored end at once, and by a slot in each minute after that."""

@@ -71,9 +71,14 @@ class TreesTests(RegistryTestCase):
 
     def restore(self, backup: Backup, adding: bool = False, tree: Any = None, now: int = NOW) -> RestoreOutcome:
         """Restore a backup."""
-        outcome = self.outcome(restore(tree or self.tree, backup, lambda: now, adding))
+        self.slept: list[float] = []
+        outcome = self.outcome(restore(tree or self.tree, backup, lambda: now, self.sleep, adding))
         assert isinstance(outcome, RestoreOutcome)
         return outcome
+
+    async def sleep(self, seconds: float) -> None:
+        """Note it."""
+        self.slept.append(seconds)
 
     def empty_tree(self) -> Any:
         """Go on with an empty tree, and return a client of it."""
@@ -132,13 +137,33 @@ class TreesTests(RegistryTestCase):
         same = {path: data for path, data in again.nodes.items() if path not in changed}
         self.assertEqual(same, {path: data for path, data in backup.nodes.items() if path not in changed})
 
+    def test_no_topic_is_made_before_other_positions_would_be_chosen(self) -> None:
+        """Two restorations within a second would give the same ids to different messages."""
+        backup = self.read()
+        for age, slept in ((9_250, 0.75), (3 * 86_400_000 + 1_000, 59.0)):
+            tree = self.empty_tree()
+            self.restore(backup, tree=tree, now=NOW + age)
+            self.assertEqual(self.slept, [slept])
+        self.restore(backup, adding=True, tree=tree)
+        self.assertEqual(self.slept, [])  # there is no topic to make
+
+    def test_a_clock_that_is_set_meanwhile(self) -> None:
+        """Forth or back: the wait is no longer than it was, and none is left out."""
+        backup = self.read()
+        for later, slept in ((0.25, 0.75), (7, 0), (-3600, 1)):
+            tree = self.empty_tree()
+            self.slept = []
+            times = iter([NOW, int(NOW + later * 1000)])
+            self.outcome(restore(tree, backup, lambda: next(times), self.sleep, False))  # noqa: B023
+            self.assertEqual(self.slept, [slept])
+
     def test_a_tree_in_use_is_refused(self) -> None:
         """Whatever it has of topics, groups, users or schemas; nothing is written."""
         backup = self.read()
         for path in ("/brokers/topics/x", "/consumers/x", "/security/users/x", "/security/rules/x", "/schemas/ids/7"):
             tree = self.empty_tree()
             self.put(path, b"", tree)
-            error = self.error(restore(tree, backup, lambda: NOW, False))
+            error = self.error(restore(tree, backup, lambda: NOW, self.sleep, False))
             self.assertIsInstance(error, TreeInUse)
             self.assertIn(path.rpartition("/")[0], str(error))
             self.assertIn("--add", str(error))
@@ -187,7 +212,7 @@ class TreesTests(RegistryTestCase):
         for broken in range(8, whole.calls + 1):
             tree = self.empty_tree()
             lost = _Watched(tree, lambda call, name, at=broken: fail(ConnectionLoss("lost")) if call >= at else None)
-            error = self.error(restore(lost, backup, lambda: NOW, False))  # type: ignore[arg-type]
+            error = self.error(restore(lost, backup, lambda: NOW, self.sleep, False))  # type: ignore[arg-type]
             self.assertIsInstance(error, RestoreInterrupted)
             if self.outcome(tree.exists("/brokers/topics/t")) is not None:
                 self.assertIsNotNone(self.outcome(tree.exists("/brokers/stored/u/1")))

@@ -17,11 +17,14 @@ from logd.cli.terminal.exits import complain, report, status_of
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import with_tree
 from logd.coord.interfaces import ICoordination
+from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 from logd.plurals import counted
 
 #: Nodes that a warning names.
 _NAMED = 5
+#: A wait that is not told.
+_SILENT_SECONDS = 2.0
 
 _EPILOG = """\b
 Examples:
@@ -65,7 +68,7 @@ def restore(ctx: click.Context, /, file: str, zookeeper: str, adding: bool, dry_
         return
 
     async def work(tree: ICoordination) -> None:
-        outcome = await restore_backup(tree, found, _now, adding)
+        outcome = await restore_backup(tree, found, _now, _wait, adding)
         if as_json:
             click.echo(json.dumps(_json(outcome)))
         else:
@@ -76,6 +79,17 @@ def restore(ctx: click.Context, /, file: str, zookeeper: str, adding: bool, dry_
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+async def _wait(seconds: float) -> None:
+    from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
+
+    if seconds > _SILENT_SECONDS:
+        complain(
+            f"waits {seconds:.0f} s before the topics: the logs of a backup older than two days begin at other "
+            "positions in each minute, so that no two restorations give the same"
+        )
+    await sleep(reactor, seconds)
 
 
 def _show_plan(backup: Backup, topics: list[RestoredTopic], as_json: bool) -> None:
