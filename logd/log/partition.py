@@ -5,7 +5,8 @@
 
 ``flushed_end`` governs what depends on the disk: the next sync, the flush mark, checkpoints, the index's last chunk,
 the choice of files to close, and the end that is stored in the coordination tree. ``visible_end`` governs what readers
-may learn: fetches, waiters, Offsets, the search for entries and times. Retention uses the visible end too, since the
+may learn: fetches, waiters, Offsets, the search for entries and times. Only a fetch that begins inside an entry has the
+start of that entry looked for up to ``end``, so that it can wait there. Retention uses the visible end too, since the
 log must not begin behind what readers see. An acknowledgement with acks=-1 waits for the visible end, because every
 in-sync replica has all bytes before it on its disk.
 """

@@ -26,8 +26,11 @@ Starts = Mapping[tuple[PartitionLog, int], Start]
 
 
 def must_search(log: PartitionLog, offset: int) -> bool:
-    """Return whether only a search on a thread can tell which entry contains ``offset``."""
-    if log.offline is not None or not log.start <= offset <= log.visible_end:
+    """Return whether only a search on a thread can tell which entry contains ``offset``.
+
+    The entry need not be visible yet: a reader may go on inside one that a new leader is still to show again.
+    """
+    if log.offline is not None or not log.start <= offset <= log.end:
         return False
     return not log.is_boundary_known(offset)
 
@@ -38,7 +41,7 @@ def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tu
     No byte is read for two offsets: a fetch may name one partition at thousands, which may all lie behind damage.
     """
     try:
-        snapshot = log.snapshot(log.visible_end)
+        snapshot = log.snapshot(log.end)
     except WireError as error:
         for offset in sorted(set(offsets)):
             yield offset, error

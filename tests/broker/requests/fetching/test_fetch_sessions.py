@@ -188,6 +188,22 @@ class SessionAnswerTests(FetchSessionTestCase):
         part = self.part(after(1, moved(0, SIZE + 3)))
         self.assertEqual((part.first_position, bytes(part.message_set)), (SIZE + 3, (2 * ENTRY)[3:]))
 
+    def test_an_offset_inside_an_entry_that_is_not_visible_yet(self) -> None:
+        """It is answered from the entry's start, too, once other replicas have the entry."""
+        log = self.log_of("t")
+        log.show_up_to(0)
+        self.put(0)
+        self.put(0)
+        self.peer.send(begin(new(0, SIZE + 3, flags=0)))
+        self.settle()
+        log.show_up_to(SIZE)
+        self.settle()
+        self.assertEqual(self.peer.answers(), [])
+        log.show_up_to(2 * SIZE)
+        self.settle()
+        (answer,) = self.peer.answers()
+        self.assertEqual([(part.first_position, bytes(part.message_set)) for part in answer.parts], [(SIZE, ENTRY)])
+
     def test_a_search_is_for_the_parts_that_have_not_moved_since(self) -> None:
         """Those that have are looked for again, at their new offsets."""
         for _ in range(4):

@@ -235,6 +235,16 @@ class EntryTests(FetchWaitTestCase):
             request = fetch(part(offset, 33, exact=False), wait_ms=0)
             self.assertEqual(self.parts(request), (got(CONTENT[start:][:33], start),), offset)
 
+    def test_an_entry_that_is_not_visible_yet_is_sent_from_its_start(self) -> None:
+        """A new leader may learn only later that readers have seen the entry, and one may go on inside it."""
+        log = self.log_of("t")
+        log.show_up_to(END)
+        self.put(ENTRIES[0])
+        self.peer.send(fetch(part(END + 3, exact=False)))
+        self.assertEqual(self.answered(), [])
+        log.show_up_to(END + SIZE)
+        self.assertEqual(self.answered(), [(got(ENTRIES[0], END, END + SIZE),)])
+
     def test_one_failed_lookup_spares_other_parts(self) -> None:
         """Parts with and without a lookup are answered together."""
         self.put(*ENTRIES, partition=1)
