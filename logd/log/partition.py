@@ -202,9 +202,11 @@ class PartitionLog(VisibleLog):
         """Return a snapshot of the log up to ``end`` that any thread may search. Raises PartitionOffline."""
         if self.offline is not None:
             raise self._offline()
-        # The end was read first: segments and index seen after it cover it.
-        files, index = self._context.files, self._writer.index
-        return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
+        # The end was read first: segments and index seen after it cover it. While segments go, the start may be
+        # that of one that is gone: its positions would be looked for in the last segment.
+        files, index, segments = self._context.files, self._writer.index, self.segment_list
+        start = max(self.start, segments.starts[0])
+        return lookup.Snapshot(files, self.folder, start, end, segments, index, self.settings.index_bytes)
 
     def find_boundary(self, position: int) -> int:
         """Return the start of the entry that contains ``position``. Blocks; see lookup.find_boundary."""
