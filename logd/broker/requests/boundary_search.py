@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
-from logd.errors import UnknownError, WireError
+from logd.errors import PartitionOffline, UnknownError, WireError
 from logd.interfaces import IThreads
 from logd.log.index.lookup import find_all_boundaries
 from logd.log.partition import PartitionLog
@@ -33,6 +33,11 @@ def must_search(log: PartitionLog, offset: int) -> bool:
     if log.offline is not None or not log.start <= offset <= log.end:
         return False
     return not log.is_boundary_known(offset)
+
+
+def replaced(log: PartitionLog) -> PartitionOffline:
+    """Return the error for a position in the log whose place ``log`` has taken, perhaps that of another topic."""
+    return PartitionOffline(f"{log.topic}-{log.partition} has another log than when it was asked for: try again")
 
 
 def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tuple[int, Start], None, None]:

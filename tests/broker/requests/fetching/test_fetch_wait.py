@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from logd.errors import PartitionOffline
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
 from tests.broker.rig import BrokerTestCase, Peer
@@ -276,6 +277,20 @@ class EntryTests(FetchWaitTestCase):
         ((found,),) = self.answered()
         self.assertEqual(found.error, 101)
         self.successResultOf(deleting)
+
+    def test_a_topic_that_is_made_again_during_the_lookup(self) -> None:
+        """The entry that was found is one of the former log."""
+        self.peer.send(fetch(part(SIZE + 3, exact=False)))
+        self.reads.work()
+        (found,) = self.reads.outcomes
+        self.reads.outcomes.clear()
+        self.broker.administration.delete("t")
+        self.settle()
+        self.create("t", 2)
+        self.put(b"".join((plain(b"another message" * 10), *ENTRIES)))
+        self.reads.outcomes.append(found)
+        ((answer,),) = self.answered()
+        self.assertEqual((answer.error, answer.message_set), (PartitionOffline.code, b""))
 
 
 class SegmentTests(FetchWaitTestCase):
