@@ -5,7 +5,8 @@
 
 ``flushed_end`` governs what depends on the disk: the next sync, the flush mark, checkpoints, the index's last chunk,
 the choice of files to close, and the end that is stored in the coordination tree. ``visible_end`` governs what readers
-may learn: fetches, waiters, Offsets, the search for entries and times. Retention uses the visible end too, since the
+may learn: fetches, waiters, Offsets, the search for entries and times. Only a fetch that begins inside an entry has the
+start of that entry looked for up to ``end``, so that it can wait there. Retention uses the visible end too, since the
 log must not begin behind what readers see. An acknowledgement with acks=-1 waits for the visible end, because every
 in-sync replica has all bytes before it on its disk.
 """
@@ -201,9 +202,11 @@ class PartitionLog(VisibleLog):
         """Return a snapshot of the log up to ``end`` that any thread may search. Raises PartitionOffline."""
         if self.offline is not None:
             raise self._offline()
-        # The end was read first: segments and index seen after it cover it.
-        files, index = self._context.files, self._writer.index
-        return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
+        # The end was read first: segments and index seen after it cover it. While segments go, the start may be
+        # that of one that is gone: its positions would be looked for in the last segment.
+        files, index, segments = self._context.files, self._writer.index, self.segment_list
+        start = max(self.start, segments.starts[0])
+        return lookup.Snapshot(files, self.folder, start, end, segments, index, self.settings.index_bytes)
 
     def find_boundary(self, position: int) -> int:
         """Return the start of the entry that contains ``position``. Blocks; see lookup.find_boundary."""

@@ -39,6 +39,15 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual([name for name in names if name.endswith(".log")], [f"{start:020}.log" for start in (40, 60)])
         self.assertEqual(rig.content(log), ENTRY * 2)
 
+    def test_a_search_during_the_removal(self) -> None:
+        """A thread that meets the log half-way takes no later entry for one that is removed."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(*[ENTRY] * 5)
+        log.segment_list = log.segment_list.without_first(2)  # the start follows
+        with self.assertRaises(OffsetOutOfRange):
+            log.find_boundary(35)
+        self.assertEqual(log.find_boundary(55), 40)
+
     def test_an_old_log_becomes_empty(self) -> None:
         """An empty segment takes the last one's place, so that ids go on."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))

@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
-from logd.errors import UnknownError, WireError
+from logd.errors import PartitionOffline, UnknownError, WireError
 from logd.interfaces import IThreads
 from logd.log.index.lookup import find_all_boundaries
 from logd.log.partition import PartitionLog
@@ -26,10 +26,18 @@ Starts = Mapping[tuple[PartitionLog, int], Start]
 
 
 def must_search(log: PartitionLog, offset: int) -> bool:
-    """Return whether only a search on a thread can tell which entry contains ``offset``."""
-    if log.offline is not None or not log.start <= offset <= log.visible_end:
+    """Return whether only a search on a thread can tell which entry contains ``offset``.
+
+    The entry need not be visible yet: a reader may go on inside one that a new leader is still to show again.
+    """
+    if log.offline is not None or not log.start <= offset <= log.end:
         return False
     return not log.is_boundary_known(offset)
+
+
+def replaced(log: PartitionLog) -> PartitionOffline:
+    """Return the error for a position in the log whose place ``log`` has taken, perhaps that of another topic."""
+    return PartitionOffline(f"{log.topic}-{log.partition} has another log than when it was asked for: try again")
 
 
 def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tuple[int, Start], None, None]:
@@ -38,7 +46,7 @@ def search_boundaries(log: PartitionLog, offsets: Iterable[int]) -> Generator[tu
     No byte is read for two offsets: a fetch may name one partition at thousands, which may all lie behind damage.
     """
     try:
-        snapshot = log.snapshot(log.visible_end)
+        snapshot = log.snapshot(log.end)
     except WireError as error:
         for offset in sorted(set(offsets)):
             yield offset, error

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.reading import ConsumedLogs
-from logd.broker.requests.boundary_search import Start, Starts, must_search, search_logs, warn_of_failures
+from logd.broker.requests.boundary_search import Start, Starts, must_search, replaced, search_logs, warn_of_failures
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.waiting_fetch import WaitingFetch, failed_answer
 from logd.broker.requests.waiting_limits import MOST_OF_CONNECTION, may_wait
@@ -98,8 +98,10 @@ class FetchRequests:
                 return
             warn_of_failures(there)
             for log, indexes in wanted.items():
+                now = self._broker.store.log(log.topic, log.partition)
                 for index in indexes:
-                    starts[index] = there[log, request.parts[index].offset]
+                    start = there[log, request.parts[index].offset]
+                    starts[index] = start if now is log or now is None else replaced(now)
             resolved.callback(starts)
 
         offsets = {log: [request.parts[index].offset for index in indexes] for log, indexes in wanted.items()}

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.reading import REFUSALS, ConsumedLogs, replica_refusal
-from logd.broker.requests.boundary_search import QueuedSearch, Start, must_search
+from logd.broker.requests.boundary_search import QueuedSearch, Start, must_search, replaced
 from logd.broker.requests.waiting_fetch import LONGEST_WAIT_MS, TURN_PARTS, LargeFetchQueue
 from logd.broker.security.rights import Rights
 from logd.errors import UnknownError, WireError
@@ -377,6 +377,8 @@ class FetchSession:
         try:
             if log is None or log.offline is not None or replica_refusal(log) is not None:
                 log = self._logs.find(part.topic, part.partition)
+                if not isinstance(start, WireError):
+                    start = replaced(log)  # no entry need begin there in it
             log.leadership.check_fetch(part.leader_epoch)
         except WireError as error:
             return SessionPart(part.number, error.code)

@@ -32,7 +32,7 @@ class Snapshot:
     files: IFileOperations
     folder: str
     start: int
-    #: The end of the range to search: the visible end for readers.
+    #: The end of the range to search: mostly the visible end.
     end: int
     segments: SegmentList
     index: ActiveIndex

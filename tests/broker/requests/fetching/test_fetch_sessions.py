@@ -188,6 +188,22 @@ class SessionAnswerTests(FetchSessionTestCase):
         part = self.part(after(1, moved(0, SIZE + 3)))
         self.assertEqual((part.first_position, bytes(part.message_set)), (SIZE + 3, (2 * ENTRY)[3:]))
 
+    def test_an_offset_inside_an_entry_that_is_not_visible_yet(self) -> None:
+        """It is answered from the entry's start, too, once other replicas have the entry."""
+        log = self.log_of("t")
+        log.show_up_to(0)
+        self.put(0)
+        self.put(0)
+        self.peer.send(begin(new(0, SIZE + 3, flags=0)))
+        self.settle()
+        log.show_up_to(SIZE)
+        self.settle()
+        self.assertEqual(self.peer.answers(), [])
+        log.show_up_to(2 * SIZE)
+        self.settle()
+        (answer,) = self.peer.answers()
+        self.assertEqual([(part.first_position, bytes(part.message_set)) for part in answer.parts], [(SIZE, ENTRY)])
+
     def test_a_search_is_for_the_parts_that_have_not_moved_since(self) -> None:
         """Those that have are looked for again, at their new offsets."""
         for _ in range(4):
@@ -252,6 +268,39 @@ class SessionAnswerTests(FetchSessionTestCase):
         log.go_offline(OSError("a bad disk"))
         self.assertEqual(len(log._waiters), 0)
         self.assertEqual(self.part(after(1)).error, PartitionOffline.code)
+
+    def make_again(self) -> None:
+        """Delete the topic, and make another one under its name, whose entries begin elsewhere."""
+        self.broker.administration.delete("t")
+        self.settle()
+        self.create("t", 3)
+        self.producer.send(Produce("t", 0, plain(b"another message" * 10)))
+        self.settle()
+
+    def test_bytes_of_a_topic_that_is_made_again_are_not_sent(self) -> None:
+        """A part had no room in an answer, and its position means nothing in the log that has the place now."""
+        self.put(0)
+        self.put(1)
+        self.peer.send(begin(new(1), new(0, 3), max_bytes=SIZE))
+        self.assertEqual(self.answers(), [(0, [(1, ENTRY)])])
+        self.make_again()
+        part = self.part(after(1))
+        self.assertEqual((part.error, part.message_set), (PartitionOffline.code, b""))
+        self.assertEqual(self.part(after(2, moved(0, 0))).error, 0)
+
+    def test_a_topic_that_is_made_again_during_the_search(self) -> None:
+        """The entry that was found is one of the former log."""
+        self.put(0)
+        self.put(0)
+        self.peer.send(begin(new(0, SIZE + 3, flags=0)))
+        self.reads.work()
+        (found,) = self.reads.outcomes
+        self.reads.outcomes.clear()
+        self.make_again()
+        self.reads.outcomes.append(found)
+        self.settle()
+        (answer,) = self.peer.answers()
+        self.assertEqual([(part.error, part.message_set) for part in answer.parts], [(PartitionOffline.code, b"")])
 
     def test_a_forgotten_part_is_not_answered(self) -> None:
         """And its number is free."""

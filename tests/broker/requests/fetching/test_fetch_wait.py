@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from logd.errors import PartitionOffline
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
 from tests.broker.rig import BrokerTestCase, Peer
@@ -235,6 +236,16 @@ class EntryTests(FetchWaitTestCase):
             request = fetch(part(offset, 33, exact=False), wait_ms=0)
             self.assertEqual(self.parts(request), (got(CONTENT[start:][:33], start),), offset)
 
+    def test_an_entry_that_is_not_visible_yet_is_sent_from_its_start(self) -> None:
+        """A new leader may learn only later that readers have seen the entry, and one may go on inside it."""
+        log = self.log_of("t")
+        log.show_up_to(END)
+        self.put(ENTRIES[0])
+        self.peer.send(fetch(part(END + 3, exact=False)))
+        self.assertEqual(self.answered(), [])
+        log.show_up_to(END + SIZE)
+        self.assertEqual(self.answered(), [(got(ENTRIES[0], END, END + SIZE),)])
+
     def test_one_failed_lookup_spares_other_parts(self) -> None:
         """Parts with and without a lookup are answered together."""
         self.put(*ENTRIES, partition=1)
@@ -266,6 +277,20 @@ class EntryTests(FetchWaitTestCase):
         ((found,),) = self.answered()
         self.assertEqual(found.error, 101)
         self.successResultOf(deleting)
+
+    def test_a_topic_that_is_made_again_during_the_lookup(self) -> None:
+        """The entry that was found is one of the former log."""
+        self.peer.send(fetch(part(SIZE + 3, exact=False)))
+        self.reads.work()
+        (found,) = self.reads.outcomes
+        self.reads.outcomes.clear()
+        self.broker.administration.delete("t")
+        self.settle()
+        self.create("t", 2)
+        self.put(b"".join((plain(b"another message" * 10), *ENTRIES)))
+        self.reads.outcomes.append(found)
+        ((answer,),) = self.answered()
+        self.assertEqual((answer.error, answer.message_set), (PartitionOffline.code, b""))
 
 
 class SegmentTests(FetchWaitTestCase):
