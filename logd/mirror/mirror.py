@@ -91,6 +91,8 @@ class Mirror:
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
         self._preparing: dict[str, Deferred[None]] = {}
+        #: The topics that are prepared again after a delay.
+        self._prepared_later: set[str] = set()
         self._background = Background("a mirror")
 
     async def run(self) -> None:
@@ -279,7 +281,9 @@ class Mirror:
                 positions = {} if self._stream is None else self._stream.positions(topic)
                 for partition, position in positions.items():
                     self.progress[TopicPartition(topic, partition)].waits(position, str(error))
-                self._background.start(self._prepare_later(topic))
+                if topic not in self._prepared_later:  # else each look at all topics would add a line of attempts
+                    self._prepared_later.add(topic)
+                    self._background.start(self._prepare_later(topic))
             return
         self.refused.pop(topic, None)
         before = self._known.get(topic)
@@ -297,6 +301,7 @@ class Mirror:
 
     async def _prepare_later(self, topic: str) -> None:
         await sleep(self._clock, self.settings.retry_delay)
+        self._prepared_later.discard(topic)
         if any(where.topic == topic for where in self._places()):
             self._prepare(topic)
 
