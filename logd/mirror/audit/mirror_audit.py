@@ -136,8 +136,14 @@ class MirrorAudit:
             self._waiting[where] = handled
 
     async def report(self, seconds: float = REPORT_SECONDS) -> bool:
-        """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails."""
-        if self._publishing is None:
+        """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails.
+
+        Counts that come meanwhile are left for the next report.
+        """
+        late = self._clock.seconds() + seconds
+        if self._publishing is not None and not await fired_within(self._clock, seconds, self._publishing):
+            return await self._not_in_time()
+        if self._publishing is None:  # else another report has begun one, with all that this one waits for
             if not self._waiting:
                 return True
             self._taken, self._waiting = self._waiting, {}
@@ -145,10 +151,10 @@ class MirrorAudit:
             self._publishing = self._publisher.report()
             # It may have fired already, where there is nothing to publish, and is then no more under way.
             self._publishing.addCallbacks(self._published, self._not_published)
-        if self._publishing is None or await fired_within(self._clock, seconds, self._publishing):
+        left = late - self._clock.seconds()
+        if self._publishing is None or await fired_within(self._clock, left, self._publishing):
             return True
-        await tell_brokers(self._source, self.producer)
-        return self._lose_patience()
+        return await self._not_in_time()
 
     def forget(self, places: Iterable[TopicPartition]) -> None:
         """Mark nothing of these partitions any more: they are taken away, or read again from the last commit."""
@@ -188,6 +194,11 @@ class MirrorAudit:
     def _mark(self, places: dict[TopicPartition, Callable[[], None]]) -> None:
         while places:
             places.popitem()[1]()
+
+    async def _not_in_time(self) -> bool:
+        """Return whether positions are committed without the counts all the same."""
+        await tell_brokers(self._source, self.producer)
+        return self._lose_patience()
 
     def _lose_patience(self) -> bool:
         waited = self._clock.seconds() - self._since
