@@ -179,19 +179,19 @@ class Mirror:
         share = self.settings.buffer_bytes // max(1, 2 * len(self._copies))
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
-    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
-        stream, progress = self._stream, self.progress[copy.where]
+    def _stored(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
+        """Count a chunk of ``stream`` as handled, also while the group is being left."""
+        progress = self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
         self._beginnings.stored(copy.where)
-        if stream is not None:
-            handled = partial(stream.handled, chunk, moving.boundary)
-            if self._audit is None:
-                handled()
-            else:
-                self._audit.stored(copy.where, handled)
-            if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
-                stream.resume(copy.where.partition, copy.where.topic)
+        handled = partial(stream.handled, chunk, moving.boundary)
+        if self._audit is None:
+            handled()
+        else:
+            self._audit.stored(copy.where, handled)
+        if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
+            stream.resume(copy.where.partition, copy.where.topic)
 
     def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
         """Stop a copy that cannot go on, and begin it again behind what is stored, after a delay."""
@@ -319,8 +319,8 @@ class Mirror:
         position = stream.positions(where.topic).get(where.partition, -1)
         ends = topic.ends if not topic.same_partitions else {where.partition: topic.ends.get(where.partition, 0)}
         self._copies[where] = PartitionCopy(
-            where, topic, self._preparation, self._producer.send_set, self._stored, self._begin_again, position,
-            dict(ends),
+            where, topic, self._preparation, self._producer.send_set, partial(self._stored, stream), self._begin_again,
+            position, dict(ends),
         )  # fmt: skip
         progress = self.progress[where]
         progress.done = position

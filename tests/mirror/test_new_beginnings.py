@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from random import random
 from typing import Any, cast
 
@@ -83,8 +84,9 @@ class NewBeginningTests(SynchronousTestCase):
     def test_what_is_in_flight_before_a_damaged_entry_is_sent_once(self) -> None:
         """It would be stored again at each attempt, while answers take longer than reading on."""
         self.mirror._known["web"] = TOPIC
+        stored = partial(self.mirror._stored, cast(Any, self.stream))
         copy = PartitionCopy(
-            WHERE, TOPIC, self.mirror._preparation, self.send, self.mirror._stored, self.mirror._begin_again, 0, {0: 0}
+            WHERE, TOPIC, self.mirror._preparation, self.send, stored, self.mirror._begin_again, 0, {0: 0}
         )
         self.mirror._copies[WHERE] = copy
         good = loops.encode_set([Message(b"x")])
