@@ -181,6 +181,8 @@ class Mirror:
 
     def _stored(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
         """Count a chunk of ``stream`` as handled, also while the group is being left."""
+        if self._copies.get(copy.where, copy) is not copy:  # the partition was lost, and given again at once
+            return
         progress = self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
@@ -248,7 +250,7 @@ class Mirror:
         await self._drain(copies)
         if self._audit is not None:
             await self._audit.report(AUDIT_SECONDS)
-            self._audit.forget(places)
+            self._audit.forget([where for where in places if where not in self._copies])
 
     async def _drain(self, copies: Sequence[PartitionCopy]) -> None:
         """Wait for the copies' sets in flight, and end the copies."""

@@ -84,3 +84,28 @@ class LeftGroupTests(SynchronousTestCase):
         self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
         self.successResultOf(leaving)
         self.assertEqual(self.stream.handled_up_to, [len(DATA)])
+
+    def test_a_partition_that_is_lost_and_given_again_at_once(self) -> None:
+        """The group does not wait then for what is in flight of the former copy, and the next one counts for itself."""
+        self.start(audit=True)
+        audit = self.mirror._audit
+        assert audit is not None
+        publishing: list[Deferred[None]] = []
+        self.patch(audit.producer, "send", lambda *_, **__: publishing.append(Deferred()) or publishing[-1])
+        self.take()
+        lost = self.mirror._revoked([WHERE])
+        self.mirror._begin(WHERE)
+        self.take()
+        self.take()
+        self.sent[1].callback(Sent("web", 0, 100, 100 + len(DATA)))
+        self.sent[0].callback(Sent("web", 0, 200, 200 + len(DATA)))
+        self.sent[2].callback(Sent("web", 0, 300, 300 + len(DATA)))
+        self.clock.advance(AUDIT_SECONDS)
+        self.successResultOf(lost)
+        self.assertEqual(self.stream.handled_up_to, [])
+        reporting = Deferred.fromCoroutine(audit.report())
+        for each in publishing:
+            each.callback(None)
+        self.clock.advance(0)
+        self.successResultOf(reporting)
+        self.assertEqual(self.stream.handled_up_to, [2 * len(DATA), 3 * len(DATA)])
