@@ -18,7 +18,7 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.consumer.group_stream import GroupStream
 from logd.coord.errors import CoordinationError
 from logd.deferreds.background import Background
-from logd.deferreds.sleeping import sleep
+from logd.deferreds.sleeping import InterruptibleSleep, sleep
 from logd.deferreds.stepped_works import SteppedWorks
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
@@ -90,9 +90,8 @@ class Mirror:
         self._beginnings = NewBeginnings(settings, random)
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
-        self._preparing: dict[str, Deferred[None]] = {}
-        #: The topics that are prepared again after a delay.
-        self._prepared_later: set[str] = set()
+        #: The topics that are prepared, with the delays between attempts.
+        self._preparing: dict[str, InterruptibleSleep] = {}
         self._background = Background("a mirror")
 
     async def run(self) -> None:
@@ -265,12 +264,22 @@ class Mirror:
 
     def _prepare(self, topic: str) -> None:
         """Look at a topic on both sides, in the background; its partitions begin once that has succeeded."""
-        if topic not in self._preparing:
-            done: Deferred[None] = Deferred()
-            self._preparing[topic] = done
-            self._background.start(self._prepare_topic(topic)).addBoth(lambda _: self._preparing.pop(topic, done))
+        delay = self._preparing.get(topic)
+        if delay is not None:
+            delay.wake()
+            return
+        self._preparing[topic] = delay = InterruptibleSleep(self._clock)
+        self._background.start(self._prepare_topic(topic, delay)).addBoth(lambda _: self._preparing.pop(topic, None))
 
-    async def _prepare_topic(self, topic: str) -> None:
+    async def _prepare_topic(self, topic: str, delay: InterruptibleSleep) -> None:
+        """Try until it succeeds, while the stream has the topic."""
+        while not await self._try_to_prepare(topic):
+            await delay.sleep(self.settings.retry_delay)
+            if all(where.topic != topic for where in self._places()):
+                return
+
+    async def _try_to_prepare(self, topic: str) -> bool:
+        """Look at a topic on both sides; return False if that failed, and none of its partitions can begin."""
         try:
             found = await self._topics.prepare(topic, self._known.get(topic))
         except (LogdError, CoordinationError) as error:
@@ -283,10 +292,8 @@ class Mirror:
                 positions = {} if self._stream is None else self._stream.positions(topic)
                 for partition, position in positions.items():
                     self.progress[TopicPartition(topic, partition)].waits(position, str(error))
-                if topic not in self._prepared_later:  # else each look at all topics would add a line of attempts
-                    self._prepared_later.add(topic)
-                    self._background.start(self._prepare_later(topic))
-            return
+                return False
+            return True
         self.refused.pop(topic, None)
         before = self._known.get(topic)
         if before is not None and before.source_uuid != found.source_uuid:
@@ -300,12 +307,7 @@ class Mirror:
                     self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
                 elif copy is None and where not in self._beginnings:
                     self._begin(where)
-
-    async def _prepare_later(self, topic: str) -> None:
-        await sleep(self._clock, self.settings.retry_delay)
-        self._prepared_later.discard(topic)
-        if any(where.topic == topic for where in self._places()):
-            self._prepare(topic)
+        return True
 
     def _hold_topic_back(self, topic: str, error: Exception) -> None:
         self._known.pop(topic, None)

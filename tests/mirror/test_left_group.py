@@ -6,7 +6,7 @@ from random import random
 from typing import Any, cast
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -90,8 +90,9 @@ class LeftGroupTests(SynchronousTestCase):
         self.start(audit=True)
         audit = self.mirror._audit
         assert audit is not None
-        publishing: list[Deferred[None]] = []
-        self.patch(audit.producer, "send", lambda *_, **__: publishing.append(Deferred()) or publishing[-1])
+        published: Deferred[None] = Deferred()
+        publishing = [published, succeed(None)]
+        self.patch(audit.producer, "send", lambda *_, **__: publishing.pop(0))
         self.take()
         lost = self.mirror._revoked([WHERE])
         self.mirror._begin(WHERE)
@@ -104,8 +105,7 @@ class LeftGroupTests(SynchronousTestCase):
         self.successResultOf(lost)
         self.assertEqual(self.stream.handled_up_to, [])
         reporting = Deferred.fromCoroutine(audit.report())
-        for each in publishing:
-            each.callback(None)
+        published.callback(None)
         self.clock.advance(0)
         self.successResultOf(reporting)
         self.assertEqual(self.stream.handled_up_to, [2 * len(DATA), 3 * len(DATA)])

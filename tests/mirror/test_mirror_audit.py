@@ -166,7 +166,7 @@ class MirrorAuditTests(SynchronousTestCase):
         self.assertEqual([[event.count for event in events] for events in self.source.sent], [[1], [1]])
 
     def test_two_reports_wait_no_longer_than_one(self) -> None:
-        """Where the second one begins with the wait for the first."""
+        """The wait of the second one for the first is a part of its own."""
         self.source.answering = False
         self.stored(0, [1])
         first = self.report()
