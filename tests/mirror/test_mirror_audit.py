@@ -205,6 +205,19 @@ class MirrorAuditTests(SynchronousTestCase):
         self.assertEqual([[event.sequence for event in events] for events in self.source.sent], [[0], [0], [1]])
         self.flushLoggedErrors()
 
+    def test_reports_that_were_in_vain_leave_nothing_behind(self) -> None:
+        """There are ten thousand in a day, while the topic of the audit is away."""
+        self.source.answering = False
+        self.stored(0, [1])
+        for _ in range(100):
+            reporting = self.report()
+            self.clock.advance(REPORT_SECONDS)
+            self.successResultOf(reporting)
+        self.assertLess(len(cast(Any, self.audit._publishing).callbacks), 10)
+        self.source.answers[0].callback(None)
+        self.assertIsNone(self.audit._publishing)
+        self.flushLoggedErrors()
+
     def test_a_report_that_has_nothing_to_publish_does_not_end_the_reports(self) -> None:
         """A gap alone is no count; the next messages are published and handled as ever."""
         self.stored(0, [])

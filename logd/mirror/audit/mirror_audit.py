@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from socket import gethostname
 
+from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -15,7 +16,8 @@ from logd.audit.spans import Span
 from logd.audit.tallies import WindowSums, WindowTally, sum_in_steps, tally_few
 from logd.client.audit.publisher import AuditPublisher, new_reporter
 from logd.client.producer.pending_send import Sent
-from logd.deferreds.timeouts import fired_within
+from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
@@ -79,6 +81,8 @@ class MirrorAudit:
         self._waiting: dict[TopicPartition, Callable[[], None]] = {}
         self._taken: dict[TopicPartition, Callable[[], None]] = {}
         self._publishing: Deferred[None] | None = None
+        #: Those who wait for its end.
+        self._ended: WaitingDeferreds[None] = WaitingDeferreds()
         #: When the publication under way began, in seconds of the clock.
         self._since = 0.0
         #: The beginnings of gaps that were passed and are in no count yet, by partition.
@@ -141,7 +145,7 @@ class MirrorAudit:
         Counts that come meanwhile are left for the next report.
         """
         late = self._clock.seconds() + seconds
-        if self._publishing is not None and not await fired_within(self._clock, seconds, self._publishing):
+        if self._publishing is not None and not await self._ended_within(seconds):
             return await self._not_in_time()
         if self._publishing is None:  # else another report has begun one, with all that this one waits for
             if not self._waiting:
@@ -151,8 +155,7 @@ class MirrorAudit:
             self._publishing = self._publisher.report()
             # It may have fired already, where there is nothing to publish, and is then no more under way.
             self._publishing.addCallbacks(self._published, self._not_published)
-        left = late - self._clock.seconds()
-        if self._publishing is None or await fired_within(self._clock, left, self._publishing):
+        if self._publishing is None or await self._ended_within(late - self._clock.seconds()):
             return True
         return await self._not_in_time()
 
@@ -183,12 +186,21 @@ class MirrorAudit:
     def _publish(self, messages: Sequence[Message]) -> Deferred[Sent]:
         return self.producer.send(AUDIT_TOPIC, messages, key=messages[0].key)
 
+    async def _ended_within(self, seconds: float) -> bool:
+        try:
+            await with_timeout(self._clock, max(0.0, seconds), self._ended.new())
+        except defer.TimeoutError:
+            return False
+        return True
+
     def _published(self, _: object) -> None:
         self._publishing = None
         self._mark(self._taken)
+        self._ended.fire(None)
 
     def _not_published(self, failure: Failure) -> None:
         self._publishing = None
+        self._ended.fire(None)
         failure.trap(CancelledError)
 
     def _mark(self, places: dict[TopicPartition, Callable[[], None]]) -> None:
