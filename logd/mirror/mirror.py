@@ -18,7 +18,7 @@ from logd.client.consumer.fetching.batches import RawChunk
 from logd.client.consumer.group_stream import GroupStream
 from logd.coord.errors import CoordinationError
 from logd.deferreds.background import Background
-from logd.deferreds.sleeping import sleep
+from logd.deferreds.sleeping import InterruptibleSleep, sleep
 from logd.deferreds.stepped_works import SteppedWorks
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, LogdError, PartitionLost, UnknownTopic
@@ -90,7 +90,8 @@ class Mirror:
         self._beginnings = NewBeginnings(settings, random)
         self._consumer: Consumer | None = None
         self._stream: GroupStream | None = None
-        self._preparing: dict[str, Deferred[None]] = {}
+        #: The topics that are prepared, with the delays between attempts.
+        self._preparing: dict[str, InterruptibleSleep] = {}
         self._background = Background("a mirror")
 
     async def run(self) -> None:
@@ -177,19 +178,21 @@ class Mirror:
         share = self.settings.buffer_bytes // max(1, 2 * len(self._copies))
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
-    def _stored(self, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
-        stream, progress = self._stream, self.progress[copy.where]
+    def _stored(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
+        """Count a chunk of ``stream`` as handled, also while the group is being left."""
+        if self._copies.get(copy.where, copy) is not copy:  # the partition was lost, and given again at once
+            return
+        progress = self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
         self._beginnings.stored(copy.where)
-        if stream is not None:
-            handled = partial(stream.handled, chunk, moving.boundary)
-            if self._audit is None:
-                handled()
-            else:
-                self._audit.stored(copy.where, handled)
-            if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
-                stream.resume(copy.where.partition, copy.where.topic)
+        handled = partial(stream.handled, chunk, moving.boundary)
+        if self._audit is None:
+            handled()
+        else:
+            self._audit.stored(copy.where, handled)
+        if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
+            stream.resume(copy.where.partition, copy.where.topic)
 
     def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
         """Stop a copy that cannot go on, and begin it again behind what is stored, after a delay."""
@@ -246,7 +249,7 @@ class Mirror:
         await self._drain(copies)
         if self._audit is not None:
             await self._audit.report(AUDIT_SECONDS)
-            self._audit.forget(places)
+            self._audit.forget([where for where in places if where not in self._copies])
 
     async def _drain(self, copies: Sequence[PartitionCopy]) -> None:
         """Wait for the copies' sets in flight, and end the copies."""
@@ -261,12 +264,22 @@ class Mirror:
 
     def _prepare(self, topic: str) -> None:
         """Look at a topic on both sides, in the background; its partitions begin once that has succeeded."""
-        if topic not in self._preparing:
-            done: Deferred[None] = Deferred()
-            self._preparing[topic] = done
-            self._background.start(self._prepare_topic(topic)).addBoth(lambda _: self._preparing.pop(topic, done))
+        delay = self._preparing.get(topic)
+        if delay is not None:
+            delay.wake()
+            return
+        self._preparing[topic] = delay = InterruptibleSleep(self._clock)
+        self._background.start(self._prepare_topic(topic, delay)).addBoth(lambda _: self._preparing.pop(topic, None))
 
-    async def _prepare_topic(self, topic: str) -> None:
+    async def _prepare_topic(self, topic: str, delay: InterruptibleSleep) -> None:
+        """Try until it succeeds, while the stream has the topic."""
+        while not await self._try_to_prepare(topic):
+            await delay.sleep(self.settings.retry_delay)
+            if all(where.topic != topic for where in self._places()):
+                return
+
+    async def _try_to_prepare(self, topic: str) -> bool:
+        """Look at a topic on both sides; return False if that failed, and none of its partitions can begin."""
         try:
             found = await self._topics.prepare(topic, self._known.get(topic))
         except (LogdError, CoordinationError) as error:
@@ -279,8 +292,8 @@ class Mirror:
                 positions = {} if self._stream is None else self._stream.positions(topic)
                 for partition, position in positions.items():
                     self.progress[TopicPartition(topic, partition)].waits(position, str(error))
-                self._background.start(self._prepare_later(topic))
-            return
+                return False
+            return True
         self.refused.pop(topic, None)
         before = self._known.get(topic)
         if before is not None and before.source_uuid != found.source_uuid:
@@ -294,11 +307,7 @@ class Mirror:
                     self._begin_again(copy, LogdError(f"topic {topic!r} or its copy {found.target!r} was changed"))
                 elif copy is None and where not in self._beginnings:
                     self._begin(where)
-
-    async def _prepare_later(self, topic: str) -> None:
-        await sleep(self._clock, self.settings.retry_delay)
-        if any(where.topic == topic for where in self._places()):
-            self._prepare(topic)
+        return True
 
     def _hold_topic_back(self, topic: str, error: Exception) -> None:
         self._known.pop(topic, None)
@@ -314,8 +323,8 @@ class Mirror:
         position = stream.positions(where.topic).get(where.partition, -1)
         ends = topic.ends if not topic.same_partitions else {where.partition: topic.ends.get(where.partition, 0)}
         self._copies[where] = PartitionCopy(
-            where, topic, self._preparation, self._producer.send_set, self._stored, self._begin_again, position,
-            dict(ends),
+            where, topic, self._preparation, self._producer.send_set, partial(self._stored, stream), self._begin_again,
+            position, dict(ends),
         )  # fmt: skip
         progress = self.progress[where]
         progress.done = position

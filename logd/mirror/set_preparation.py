@@ -21,7 +21,7 @@ from logd.topic import TopicPartition
 MOST_OPEN = 2
 #: Bytes of a divided set that is held before anything of it is sent: of 2 MiB, as are fetched, almost any set.
 HELD_BYTES = 32 << 20
-#: Bytes of divided sets of one partition that are sent and not stored; beyond, no more are divided.
+#: Bytes of divided sets of one partition that are sent and not stored; beyond, no further entry is divided.
 UNSTORED_BYTES = 8 << 20
 
 

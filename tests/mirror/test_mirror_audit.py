@@ -150,6 +150,39 @@ class MirrorAuditTests(SynchronousTestCase):
         self.successResultOf(self.report())
         self.assertEqual(len(self.source.sent), 2)
 
+    def test_a_report_beside_another_publishes_what_the_other_has_not(self) -> None:
+        """That of partitions that are taken away comes beside that of a commit, and is their last one."""
+        self.source.answering = False
+        self.stored(0, [1])
+        first = self.report()
+        self.stored(10, [2])
+        second = self.report()
+        self.source.answers[0].callback(None)
+        self.assertEqual((self.successResultOf(first), self.handled), (True, [10]))
+        self.assertNoResult(second)
+        self.stored(20, [3])
+        self.source.answers[1].callback(None)
+        self.assertEqual((self.successResultOf(second), self.handled), (True, [10, 20]))
+        self.assertEqual([[event.count for event in events] for events in self.source.sent], [[1], [1]])
+
+    def test_two_reports_wait_no_longer_than_one(self) -> None:
+        """The wait of the second one for the first is a part of its own."""
+        self.source.answering = False
+        self.stored(0, [1])
+        first = self.report()
+        self.stored(10, [2])
+        self.clock.advance(REPORT_SECONDS / 2)
+        second = self.report()
+        self.clock.advance(REPORT_SECONDS / 2 - 0.1)
+        self.source.answers[0].callback(None)
+        self.assertTrue(self.successResultOf(first))
+        self.assertNoResult(second)
+        self.clock.advance(REPORT_SECONDS / 2)
+        self.assertNoResult(second)
+        self.clock.advance(0.1)
+        self.assertFalse(self.successResultOf(second))
+        self.assertEqual((len(self.source.sent), self.handled), (2, [10]))
+
     def test_counts_that_cannot_be_published_are_sent_again_and_hold_commits_back_for_a_while(self) -> None:
         """A source that takes no events stops no commits for good."""
         self.source.answering = False
@@ -170,6 +203,19 @@ class MirrorAuditTests(SynchronousTestCase):
         self.source.answering = True
         self.successResultOf(Deferred.fromCoroutine(self.audit.finish(1.0)))
         self.assertEqual([[event.sequence for event in events] for events in self.source.sent], [[0], [0], [1]])
+        self.flushLoggedErrors()
+
+    def test_reports_that_were_in_vain_leave_nothing_behind(self) -> None:
+        """There are ten thousand in a day, while the topic of the audit is away."""
+        self.source.answering = False
+        self.stored(0, [1])
+        for _ in range(100):
+            reporting = self.report()
+            self.clock.advance(REPORT_SECONDS)
+            self.successResultOf(reporting)
+        self.assertLess(len(cast(Any, self.audit._publishing).callbacks), 10)
+        self.source.answers[0].callback(None)
+        self.assertIsNone(self.audit._publishing)
         self.flushLoggedErrors()
 
     def test_a_report_that_has_nothing_to_publish_does_not_end_the_reports(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from random import random
 from typing import Any, cast
 
@@ -34,9 +35,12 @@ class _ToldTopics:
     """A stand-in for TargetTopics, which says what it is told."""
 
     found: MirroredTopic | Exception = TOPIC
+    #: The number of calls.
+    asked: int = 0
 
     async def prepare(self, topic: str, before: MirroredTopic | None) -> MirroredTopic:
         """Return the topic, or fail."""
+        self.asked += 1
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
@@ -80,8 +84,9 @@ class NewBeginningTests(SynchronousTestCase):
     def test_what_is_in_flight_before_a_damaged_entry_is_sent_once(self) -> None:
         """It would be stored again at each attempt, while answers take longer than reading on."""
         self.mirror._known["web"] = TOPIC
+        stored = partial(self.mirror._stored, cast(Any, self.stream))
         copy = PartitionCopy(
-            WHERE, TOPIC, self.mirror._preparation, self.send, self.mirror._stored, self.mirror._begin_again, 0, {0: 0}
+            WHERE, TOPIC, self.mirror._preparation, self.send, stored, self.mirror._begin_again, 0, {0: 0}
         )
         self.mirror._copies[WHERE] = copy
         good = loops.encode_set([Message(b"x")])
@@ -120,6 +125,19 @@ class NewBeginningTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.mirror._look_for_trouble()
         self.assertEqual((self.health()["status"], self.mirror._copies[WHERE].done), ("ok", 100))
+
+    def test_a_topic_that_cannot_begin_is_tried_as_often_after_an_hour_as_at_first(self) -> None:
+        """Each look at all topics, and each new share of the group, would add one more line of attempts."""
+        self.topics.found = BrokerUnavailable("no route")
+        for _ in range(100):
+            self.mirror._prepare("web")
+            self.clock.advance(self.mirror.settings.retry_delay / 10)
+        self.topics.asked = 0
+        self.clock.pump([0.1] * 100)
+        self.assertLessEqual(self.topics.asked, 10 / self.mirror.settings.retry_delay + 1)
+        self.topics.found = TOPIC
+        self.clock.advance(self.mirror.settings.retry_delay)
+        self.assertIn(WHERE, self.mirror._copies)
 
     def test_a_source_that_cannot_be_read_is_told(self) -> None:
         """Until the mirror has read for a while; in between nothing is mirrored, and there is no lag to be seen."""

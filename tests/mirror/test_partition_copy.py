@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.avro.framing import HEAD_BYTES, head
 from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.consumer.fetching.losses import Loss
 from logd.client.producer.pending_send import Sent
 from logd.deferreds.stepped_works import SteppedWorks
 from logd.errors import LogdError
@@ -175,6 +176,20 @@ class GateTests(SynchronousTestCase):
         self.sent[0][1].callback(Sent("t", 0, 0, 50))
         self.assertEqual((self.stored, self.failures), ([], ["no count"]))
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_a_log_that_has_lost_its_end_is_copied_from_where_it_goes_on(self) -> None:
+        """Else a copy that begins again would pass what was written in the place of the end, and commit that."""
+        for each in ("one", "two", "three"):
+            self.take(each)
+        lost, self.at = self.at, self.at // 3
+        loss = Loss("t", 0, "jump", lost, self.at, None, "not in the log")
+        data = loops.encode_set([Message(head(2) + b"four")])
+        self.copy.take(RawChunk("t", 0, self.at, data, self.at + len(data), (loss,)))
+        for _, sending in self.sent[:3]:
+            sending.callback(Sent("t", 0, 0, 50))
+        self.assertEqual((self.copy.done, self.copy.in_flight), (lost, len(data)))
+        self.sent[3][1].callback(Sent("t", 0, 50, 70))
+        self.assertEqual((self.copy.done, self.copy.in_flight), (self.at + len(data), 0))
 
     def tally(self, *_: object) -> Steps[None]:
         """Count nothing of a set before it is sent, as an audit whose counts are not held."""

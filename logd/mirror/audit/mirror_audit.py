@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from socket import gethostname
 
+from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -15,7 +16,8 @@ from logd.audit.spans import Span
 from logd.audit.tallies import WindowSums, WindowTally, sum_in_steps, tally_few
 from logd.client.audit.publisher import AuditPublisher, new_reporter
 from logd.client.producer.pending_send import Sent
-from logd.deferreds.timeouts import fired_within
+from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.cluster_search import tell_brokers
@@ -79,6 +81,8 @@ class MirrorAudit:
         self._waiting: dict[TopicPartition, Callable[[], None]] = {}
         self._taken: dict[TopicPartition, Callable[[], None]] = {}
         self._publishing: Deferred[None] | None = None
+        #: Those who wait for its end.
+        self._ended: WaitingDeferreds[None] = WaitingDeferreds()
         #: When the publication under way began, in seconds of the clock.
         self._since = 0.0
         #: The beginnings of gaps that were passed and are in no count yet, by partition.
@@ -136,8 +140,14 @@ class MirrorAudit:
             self._waiting[where] = handled
 
     async def report(self, seconds: float = REPORT_SECONDS) -> bool:
-        """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails."""
-        if self._publishing is None:
+        """Publish the counts, mark their work as handled, and return True; False after some seconds. Never fails.
+
+        Counts that come meanwhile are left for the next report.
+        """
+        late = self._clock.seconds() + seconds
+        if self._publishing is not None and not await self._ended_within(seconds):
+            return await self._not_in_time()
+        if self._publishing is None:  # else another report has begun one, with all that this one waits for
             if not self._waiting:
                 return True
             self._taken, self._waiting = self._waiting, {}
@@ -145,10 +155,9 @@ class MirrorAudit:
             self._publishing = self._publisher.report()
             # It may have fired already, where there is nothing to publish, and is then no more under way.
             self._publishing.addCallbacks(self._published, self._not_published)
-        if self._publishing is None or await fired_within(self._clock, seconds, self._publishing):
+        if self._publishing is None or await self._ended_within(late - self._clock.seconds()):
             return True
-        await tell_brokers(self._source, self.producer)
-        return self._lose_patience()
+        return await self._not_in_time()
 
     def forget(self, places: Iterable[TopicPartition]) -> None:
         """Mark nothing of these partitions any more: they are taken away, or read again from the last commit."""
@@ -177,17 +186,31 @@ class MirrorAudit:
     def _publish(self, messages: Sequence[Message]) -> Deferred[Sent]:
         return self.producer.send(AUDIT_TOPIC, messages, key=messages[0].key)
 
+    async def _ended_within(self, seconds: float) -> bool:
+        try:
+            await with_timeout(self._clock, max(0.0, seconds), self._ended.new())
+        except defer.TimeoutError:
+            return False
+        return True
+
     def _published(self, _: object) -> None:
         self._publishing = None
         self._mark(self._taken)
+        self._ended.fire(None)
 
     def _not_published(self, failure: Failure) -> None:
         self._publishing = None
+        self._ended.fire(None)
         failure.trap(CancelledError)
 
     def _mark(self, places: dict[TopicPartition, Callable[[], None]]) -> None:
         while places:
             places.popitem()[1]()
+
+    async def _not_in_time(self) -> bool:
+        """Return whether positions are committed without the counts all the same."""
+        await tell_brokers(self._source, self.producer)
+        return self._lose_patience()
 
     def _lose_patience(self) -> bool:
         waited = self._clock.seconds() - self._since

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
@@ -36,9 +36,9 @@ class SchemaGate:
     _copied: set[int] = field(factory=set, init=False)
     #: Those who wait, by id.
     _asked: dict[int, WaitingDeferreds[None]] = field(factory=dict, init=False)
-    #: The reasons why schemas are not copied, and the ids that partitions wait for.
+    #: The reasons why schemas are not copied, and the id that each partition waits for.
     _troubles: dict[int, str] = field(factory=dict, init=False)
-    _waiting: dict[TopicPartition, set[int]] = field(factory=dict, init=False)
+    _waiting: dict[TopicPartition, int] = field(factory=dict, init=False)
     #: One schema at a time, so that subjects with several new ones are copied once.
     _lock: QueueLock = field(factory=QueueLock, init=False)
     _background: Background = field(factory=lambda: Background("the copies of schemas"), init=False)
@@ -49,29 +49,31 @@ class SchemaGate:
         None if it may at once. Cancellable.
         """
         wanted = named - self._copied
-        if not wanted:
-            return None
-        self._waiting[where] = wanted
-
-        def ended(result: object) -> Failure | None:
-            if self._waiting.get(where) is wanted:
-                del self._waiting[where]
-            if not isinstance(result, Failure):
-                return None
-            # The reason itself, such as that the wait was cancelled, and not that one of several waits has failed.
-            return result.value.subFailure if isinstance(result.value, FirstError) else result
-
-        return gatherResults([self._wanted(each) for each in sorted(wanted)], consumeErrors=True).addBoth(ended)
+        return Deferred.fromCoroutine(self._wait(where, wanted)) if wanted else None
 
     def trouble(self, where: TopicPartition) -> Exception | None:
         """Return the reason why a partition waits, if a schema could not be copied."""
-        found = (self._troubles.get(each) for each in sorted(self._waiting.get(where, ())))
-        return next((LogdError(text) for text in found if text), None)
+        text = self._troubles.get(self._waiting.get(where, 0))
+        return LogdError(text) if text else None
 
     async def close(self) -> None:
         """Copy nothing more."""
         self._background.stop()
         await self.copier.close()
+
+    async def _wait(self, where: TopicPartition, wanted: set[int]) -> None:
+        """Wait for one schema after the other, since no two are copied at a time.
+
+        A set of payloads of another kind may name a hundred thousand, and other partitions have their turns in between.
+        """
+        for each in sorted(wanted):
+            if each in self._copied:  # meanwhile
+                continue
+            self._waiting[where] = each
+            try:
+                await self._wanted(each)
+            finally:
+                self._waiting.pop(where, None)
 
     def _wanted(self, schema_id: int) -> Deferred[None]:
         waiting = self._asked.get(schema_id)
@@ -85,6 +87,7 @@ class SchemaGate:
     async def _copy(self, schema_id: int, waiting: WaitingDeferreds[None]) -> None:
         """Copy a schema, however long that takes, as long as somebody waits for it."""
         backoff = Backoff(FIRST_WAIT, LONGEST_WAIT, self.random)
+        bug: Failure | None = None
         try:
             while len(waiting):
                 await self._lock.acquire()
@@ -99,10 +102,13 @@ class SchemaGate:
                 await sleep(self.clock, backoff.next())
         except CancelledError:
             return
-        except Exception:  # a bug: whoever waits begins again, and it is logged
-            waiting.fail(Failure())
-            raise
+        except Exception:
+            bug = Failure()
         finally:
             self._troubles.pop(schema_id, None)
             self._asked.pop(schema_id, None)
-        waiting.fire(None)
+        if bug is None:
+            waiting.fire(None)
+        else:  # whoever waits begins again, perhaps at once, and it is logged
+            waiting.fail(bug)
+            bug.raiseException()
