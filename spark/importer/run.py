@@ -10,6 +10,7 @@ from typing import Protocol
 
 from attrs import define, evolve
 
+from logd.clientcore.start_resolution import LATEST
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.reading import ReadSettings
@@ -114,7 +115,9 @@ class Importer:
                 topics = [each.lineage.topic for each in planned.ranges]
                 values = typed_values(settings, target.location, last, topics, self.registry)
                 # An accepted loss makes a run, even an empty one: otherwise the log might grow over the loss unnoticed.
-                if settings.dry_run or not (planned.ranges or planned.lost):
+                # So does a first position at the end of a log, where the next import would begin later still.
+                begun = settings.starting.has(LATEST) and planned.positions.keys() - positions.keys()
+                if settings.dry_run or not (planned.ranges or planned.lost or begun):
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, values, began)
             finally:

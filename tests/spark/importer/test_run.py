@@ -16,7 +16,7 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
-from logd.spark.blocking.offsets import parse_offsets
+from logd.spark.blocking.offsets import OffsetLimits, parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.auditing.run_tallies import RowTally
@@ -142,6 +142,21 @@ class RunTests(ImportTestCase):
         report = self.run_import(subscription=SourceSubscription(pattern="c.*"))
         self.assertEqual((report.plan.ranges, report.run), ((), None))
         self.assertIn("matches 'c.*'", report.notices[0])
+
+    def test_an_import_from_the_end_keeps_its_place(self) -> None:
+        """The next one loads what has come since, although it is told to begin at the end as well."""
+        latest = OffsetLimits.of("latest")
+        self.assertIsNone(self.run_import(starting=latest, dry_run=True).run)
+        report = self.run_import(starting=latest)
+        self.assertEqual((report.run, report.loaded, self.loader.loads), (1, (), 0))
+        self.assertIn("run=1 records where the next import begins", report.sentence())
+        self.assertIsNone(self.run_import(starting=latest).run)
+        self.a.logs[0].data += TEN
+        report = self.run_import(starting=latest)
+        self.assertEqual([(each.start, each.messages) for each in report.loaded], [(100, 10)])
+        earlier = self.run_import(starting=OffsetLimits.of("earliest"), backfill=True)
+        self.assertEqual([each.messages for each in earlier.loaded], [10, 20])
+        self.assertEqual(verify(str(self.to)).messages, 40)
 
     def test_a_dry_run_only_plans(self) -> None:
         """The plan may begin elsewhere than at the start."""
