@@ -300,6 +300,17 @@ class TroubleTests(ImportTestCase):
         self.assertEqual(found, [("uuid-a", 250, -1), ("uuid-a", 200, -1)])
         self.assertEqual(verify(str(self.to)).runs, 3)
 
+    def test_a_topic_created_again_is_loaded_from_its_beginning(self) -> None:
+        """The first position that is asked for is one of the former topic, which was new to the target once."""
+        self.run_import()
+        self.a.uuid = "uuid-of-another"
+        inside = parse_offsets(json.dumps({"a": {"0": 30, "1": 30}}), "earliest")
+        report = self.run_import(accept_loss=True, starting=OffsetLimits.of("latest"), until=inside)
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(0, 30), (0, 30)])
+        self.a.uuid = "uuid-of-a-third"
+        report = self.run_import(accept_loss=True, starting=OffsetLimits.of("latest"))
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(0, 100), (0, 200)])
+
     def test_a_log_that_begins_anew_is_accepted_once(self) -> None:
         """The loss is kept in the target, also with nothing to load yet."""
         self.run_import()
