@@ -211,19 +211,21 @@ class BlockingCluster:
         return None if log.error else log.uuid
 
     def is_known(self, topic: str, uuid: str) -> bool:
-        """Return whether any broker knows a topic by this uuid, or cannot tell now.
+        """Return whether any broker knows a topic by this uuid, or a live one cannot tell now.
 
         One alone may hear late of a topic, or of its end.
         """
+        untold = False
         for address in self._known():
             try:
                 response = _metadata(partial(self._ask, address, timeout=FIRST_SECONDS), (topic,))
             except (BrokerUnavailable, WireError):
+                untold |= address in set(self._view.addresses)
                 continue
             for each in response.topics:
                 if each.topic == topic and (_may_pass(each.error) or (each.uuid, each.error) == (uuid, 0)):
                     return True
-        return False
+        return untold
 
     def leads_no_more(self, topic: str, partition: int) -> bool:
         """Return whether another broker says that the partition has another leader than the one that is known.

@@ -85,10 +85,11 @@ def plan_ranges(
     _check_places(partitions, ending, "ending")
     ranges = []
     for each in partitions:
-        start, log = locate(cluster, each, starting.at(each.topic, each.partition))
-        last = ending.at(each.topic, each.partition)
-        # A log grows until its end is asked for by a time.
-        end, later = (resolve(last, log), log) if last.time_ms is None else locate(cluster, each, last)
+        limits = starting.at(each.topic, each.partition), ending.at(each.topic, each.partition)
+        start, log, end, later = _both_ends(cluster, each, *limits)
+        beyond = start > log.visible_end or end > later.visible_end
+        if beyond and cluster.leads_no_more(each.topic, each.partition):
+            start, log, end, later = _both_ends(cluster, each, *limits)
         for name, position, there in (("starting", start, log), ("ending", end, later)):
             if not there.log_start <= position <= there.visible_end:
                 _report(
@@ -102,6 +103,16 @@ def plan_ranges(
         end = min(max(end, start), later.visible_end)
         ranges.append(IdRange(each.topic, log.uuid or each.uuid, each.partition, start, end))
     return ranges
+
+
+def _both_ends(
+    cluster: BlockingCluster, partition: PartitionName, first: At, last: At
+) -> tuple[int, DescribeLogResponse, int, DescribeLogResponse]:
+    """Return the positions of both limits, each with the log's description at that moment."""
+    start, log = locate(cluster, partition, first)
+    # A log grows until its end is asked for by a time.
+    end, later = (resolve(last, log), log) if last.time_ms is None else locate(cluster, partition, last)
+    return start, log, end, later
 
 
 def split_for_tasks(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,6 +31,8 @@ from logd.spark.driver.batch import read_partition, with_schemas
 from logd.spark.driver.registry import WrittenSchemas
 from logd.spark.worker.options import ReadOptions
 
+T = TypeVar("T")
+
 _log = logging.getLogger("logd.spark")
 
 
@@ -48,17 +50,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         if self._initial is None:  # Spark asks twice, and "latest" would move in between
-            options = self._options
-            ranges = plan_ranges(
-                self._cluster,
-                options.subscription,
-                options.starting,
-                OffsetLimits.of("latest"),
-                options.reading.fail_on_data_loss,
-            )
-            places = {PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges}
-            self._initial = Progress(places, initial=True)
+            self._initial = Progress(self._agreed(self._first_places), initial=True)
         return self._initial.to_json()
+
+    def _first_places(self) -> dict[PartitionName, int]:
+        options = self._options
+        ranges = plan_ranges(
+            self._cluster,
+            options.subscription,
+            options.starting,
+            OffsetLimits.of("latest"),
+            options.reading.fail_on_data_loss,
+        )
+        return {PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         size, messages = self._options.trigger_bytes, self._options.trigger_messages
@@ -67,11 +71,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = {name: log.visible_end for name, log in self._read_logs().items()}
+        self._last = {name: log.visible_end for name, log in self._agreed(self._read_logs).items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begun = Progress.from_json(start)
-        logs = self._read_logs()
+        logs = self._agreed(self._read_logs)
         for name, log in logs.items():
             shorter = log.visible_end < begun.positions.get(name, 0)
             if shorter and self._cluster.leads_no_more(name.topic, name.partition):
@@ -157,6 +161,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             logs[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log
         return logs
+
+    def _agreed(self, read: Callable[[], dict[PartitionName, T]]) -> dict[PartitionName, T]:
+        """Return what is read, once all partitions of a topic have one uuid, as they have in an offset.
+
+        If they differ, the topic was made again, and a leader has not heard of that yet. Raises BrokerUnavailable if
+        that lasts.
+        """
+        attempts = self._cluster.attempts()
+        while True:
+            found = read()
+            uuids = {name.topic: name.uuid for name in found}
+            mixed = next((name.topic for name in found if uuids[name.topic] != name.uuid), None)
+            if mixed is None:
+                return found
+            attempts.failed(BrokerUnavailable(f"topic {mixed!r} was made again, and its brokers do not agree yet"))
 
     def _unlisted(
         self, begun: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]

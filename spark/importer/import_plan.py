@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from logd.errors import OffsetOutOfRange
 from logd.spark.blocking.reading import DataLost
@@ -65,6 +65,19 @@ class Plan:
     def bytes(self) -> int:
         """The bytes of log to load."""
         return sum(each.bytes for each in self.ranges)
+
+
+def begun_anew(states: Sequence[LogState], positions: Mapping[Lineage, int]) -> list[LogState]:
+    """Return the states; topics that were created again begin at the beginning of their logs.
+
+    The first positions that were asked for are those of the former topic, when it was new to the target.
+    """
+    known = {(each.topic, each.uuid) for each in positions}
+    topics = {topic for topic, _ in known}
+    return [
+        evolve(each, first=each.log_start) if each.lineage.topic in topics and each.lineage[:2] not in known else each
+        for each in states
+    ]
 
 
 def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_loss: bool) -> Plan:

@@ -67,7 +67,8 @@ class ImportReport:
         count = len(self.plan.ranges)
         where = counted(count, "partition")
         if not count and self.run is not None:
-            return f"loaded nothing; {self.location}/{run_name(self.run)} records the loss"
+            what = "the loss" if self.plan.lost else "where the next import begins"
+            return f"loaded nothing; {self.location}/{run_name(self.run)} records {what}"
         if not count:
             return f"nothing new for {self.location}"
         if self.run is None:

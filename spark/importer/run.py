@@ -10,6 +10,7 @@ from typing import Protocol
 
 from attrs import define, evolve
 
+from logd.clientcore.start_resolution import LATEST
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.offsets import OffsetLimits
 from logd.spark.blocking.reading import ReadSettings
@@ -18,7 +19,7 @@ from logd.spark.blocking.schema_lookup import ReaderSchema
 from logd.spark.importer.auditing.run_tallies import RowTally, events_of, reporter_of
 from logd.spark.importer.auditing.unpublished_counts import RunCounts, keep, publish_kept, publish_left
 from logd.spark.importer.backfill_plan import plan_backfill
-from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, plan
+from logd.spark.importer.import_plan import LogState, Plan, PlannedRange, begun_anew, plan
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
@@ -114,7 +115,9 @@ class Importer:
                 topics = [each.lineage.topic for each in planned.ranges]
                 values = typed_values(settings, target.location, last, topics, self.registry)
                 # An accepted loss makes a run, even an empty one: otherwise the log might grow over the loss unnoticed.
-                if settings.dry_run or not (planned.ranges or planned.lost):
+                # So does a first position at the end of a log, where the next import would begin later still.
+                begun = settings.starting.has(LATEST) and planned.positions.keys() - positions.keys()
+                if settings.dry_run or not (planned.ranges or planned.lost or begun):
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, values, began)
             finally:
@@ -135,8 +138,9 @@ class Importer:
         positions: Mapping[Lineage, int],
     ) -> Plan:
         settings = self.settings
+        from_start = begun_anew(states, positions)
         if settings.until is None and not settings.backfill:
-            return plan(states, positions, settings.accept_loss)
+            return plan(from_start, positions, settings.accept_loss)
         ends = self._survey(cluster, settings.until or OffsetLimits.of("latest"))
         if settings.backfill:
             check_not_compacting(target)
@@ -144,7 +148,7 @@ class Importer:
             check_chain(runs)
             return plan_backfill(states, ends, runs, target.location)
         until = {each.lineage: each.first for each in ends}
-        bounded = [_bounded(each, until, positions.get(each.lineage, each.first)) for each in states]
+        bounded = [_bounded(each, until, positions.get(each.lineage, each.first)) for each in from_start]
         return plan(bounded, positions, settings.accept_loss)
 
     def target(self) -> Target:

@@ -213,6 +213,27 @@ class StreamReaderTests(SynchronousTestCase):
         with self.assertLogs("logd.spark", "WARNING"):
             self.assertEqual(self.batch(reader, end)[0]["topics"], {})
 
+    def test_a_topic_made_again_of_which_one_leader_has_not_heard_is_waited_for(self) -> None:
+        """An offset has one uuid for a topic, so positions in the old log would be taken for some in the new one."""
+        self.broker.topics["t"].logs.append(FakeLog(DATA))
+        start = self.reader(startingOffsets="earliest").initialOffset()
+        end, _ = self.batch(self.reader(), start)
+        self.broker.topics["t"] = FakeTopic("v", [FakeLog(DATA[:130]), FakeLog(DATA[:130])])
+
+        def old(request: Any) -> DescribeLogResponse | None:
+            if not isinstance(request, DescribeLog) or request.partition != 1 or self.broker.slept:
+                return None
+            return DescribeLogResponse(0, 0, len(DATA), len(DATA), (), (), -1, "u")
+
+        expected = {"uuid": "v", "partitions": {"0": 130, "1": 130}}
+        self.broker.before = old
+        with self.assertLogs("logd.spark", "WARNING"):
+            later, ranges = self.batch(self.reader(failOnDataLoss="false"), end)
+        self.assertEqual((later["topics"]["t"], ranges), (expected, [(0, 130), (0, 130)]))
+        self.broker.slept.clear()
+        first = self.reader(startingOffsets="latest").initialOffset()
+        self.assertEqual((first["topics"]["t"], len(self.broker.slept)), (expected, 1))
+
     def test_a_batch_takes_about_the_messages_asked_for(self) -> None:
         """Messages may be of any size."""
         entry = len(DATA) // 100

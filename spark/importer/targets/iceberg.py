@@ -77,8 +77,10 @@ class IcebergTarget:
         self._fields = _partition_fields(folders)
         self._stale_seconds = stale_seconds
         self._contents: dict[str, bytes] = {}
-        #: Runs whose commit failed in a way that does not tell whether the table has them.
-        self._uncertain: set[str] = set()
+        #: Runs that the table has, or has perhaps: after an interruption or a lost answer nobody knows.
+        self._maybe_committed: set[str] = set()
+        #: The uuid of the table, as the catalog has it, for which each run was staged.
+        self._staged_for: dict[str, str] = {}
         self._catalog: Catalog | None = None
         if self._name.catalog or os.path.exists(f"{self._name.folder}/{CATALOG_FILE}"):
             self._opened()
@@ -146,7 +148,9 @@ class IcebergTarget:
 
     def staging(self, uuid: str) -> str:
         """See Target."""
-        files = TableFiles(self._existing())
+        table = self._existing()
+        self._staged_for[uuid] = str(table.metadata.table_uuid)
+        files = TableFiles(table)
         files.mark(uuid)
         scheme, colon, rest = files.data(uuid).partition(":")
         return f"{'s3a' if scheme == 's3' else scheme}{colon}{rest}"  # Hadoop's name of that file system
@@ -164,15 +168,15 @@ class IcebergTarget:
         offsets = packed(self._contents[uuid])
         for _ in range(_ATTEMPTS):
             self._check_next(table, run)
-            self._uncertain.add(uuid)
+            self._check_same(table, uuid)
+            self._maybe_committed.add(uuid)
             try:
                 with self._translated(keep=CommitFailedException):
                     _commit(table, files, paths, {RUN: str(run), UUID: uuid, OFFSETS: offsets})
             except CommitFailedException:
-                self._uncertain.discard(uuid)
+                self._maybe_committed.discard(uuid)
                 table = self._existing()
                 continue
-            self._uncertain.discard(uuid)
             files.sync_metadata()
             files.unmark(uuid)
             return
@@ -182,9 +186,9 @@ class IcebergTarget:
         )
 
     def discard(self, uuid: str) -> None:
-        """See Target. A run of which it is unknown whether the table has it stays, for ``clean`` of a later import."""
+        """See Target. A run that the table has, or has perhaps, stays; ``clean`` of a later import looks."""
         self._contents.pop(uuid, None)
-        if uuid in self._uncertain:
+        if uuid in self._maybe_committed:
             return
         files = TableFiles(self._existing())
         files.remove_data(uuid)
@@ -207,6 +211,14 @@ class IcebergTarget:
             raise TargetError(
                 f"{self.location}: {now}, but {run - 1} was the last one when this import began: the table was rolled "
                 "back, made anew or loaded meanwhile; nothing of this run is visible; import again"
+            )
+
+    def _check_same(self, table: Table, uuid: str) -> None:
+        """Raise TargetError for a run that was staged for another table of this name: its files are not in this one."""
+        if self._staged_for.get(uuid) not in (None, str(table.metadata.table_uuid)):
+            raise TargetError(
+                f"{self.location}: the table was dropped and made anew while this import was running; nothing of this "
+                "run is visible; import again"
             )
 
     def _check_partitions(self, table: Table) -> None:

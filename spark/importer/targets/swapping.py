@@ -21,6 +21,7 @@ for once more; so nobody who comes late moves the merged run, which has the name
 
 from __future__ import annotations
 
+import uuid
 from contextlib import suppress
 
 from logd.spark.importer.errors import RunLost, TargetError
@@ -70,11 +71,11 @@ def finish(target: Target) -> str | None:
     if folders is None:
         return None
     # In this order: what is listed here belongs to compactions that are finished, if there is none after it.
-    notices = [f"{NOTICE}/{each}" for each in folders.names(NOTICE)]
+    noticed = NOTICE in folders.names("")
     remains = folders.names(MERGED)
     content = folders.read(f"{COMPACTED}/{OFFSETS}")
     if content is None:
-        if notices:
+        if noticed:
             folders.remove(NOTICE)
         for each in remains:
             _drop(target, each)
@@ -82,7 +83,9 @@ def finish(target: Target) -> str | None:
     merged = RunOffsets.from_bytes(content, f"{target.location}/{COMPACTED}/{OFFSETS}")
     former = f"{merged.first_run}-{merged.run}"
     if not folders.names(f"{MERGED}/{former}") and not _fits(target, merged):
-        folders.remove(COMPACTED)
+        # In one step: a removal that is killed may leave data without offsets, in the way of every later compaction.
+        with suppress(FileNotFoundError):  # another process has done so
+            folders.move(COMPACTED, f"{STAGING}/{uuid.uuid4()}")
         return None
     folders.make(f"{MERGED}/{former}")
     if folders.read(f"{COMPACTED}/{OFFSETS}") is not None:

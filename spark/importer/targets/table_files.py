@@ -62,9 +62,19 @@ class TableFiles:
         return max((each.timestamp() for each in times if each is not None), default=time.time())
 
     def parquet(self, uuid: str) -> list[str]:
-        """Return the URIs of the files that Spark has written for a run."""
-        files = [each for each in self._under(self._folder(uuid)) if each.type == pyarrow.fs.FileType.File]
-        return sorted(self._prefix + each.path for each in files if each.base_name.endswith(".parquet"))
+        """Return the URIs of the files that Spark has written for a run.
+
+        Those below a hidden folder are of attempts at tasks that may still write, although others have taken their
+        place.
+        """
+        folder = self._folder(uuid)
+        files = [each for each in self._under(folder) if each.type == pyarrow.fs.FileType.File]
+        within = {each.path: each.path.partition(f"{folder.rpartition('/')[2]}/")[2] for each in files}
+        return sorted(
+            self._prefix + path
+            for path, rest in within.items()
+            if path.endswith(".parquet") and not any(name.startswith(("_", ".")) for name in rest.split("/"))
+        )
 
     def schemas(self, paths: Sequence[str]) -> Iterator[Any]:
         """Yield the different schemas of these files, as pyarrow has them."""

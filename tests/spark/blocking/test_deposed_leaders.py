@@ -6,8 +6,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.spark.blocking.offsets import parse_offsets
+from logd.spark.blocking.range_planning import plan_ranges
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader, ReadSettings
+from logd.spark.blocking.subscription import SourceSubscription
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 VALUES: list[bytes | None] = [b"%04d" % number for number in range(100)]
@@ -49,3 +52,13 @@ class DeposedLeaderReadingTests(SynchronousTestCase):
         strict = ReadSettings(fetch_bytes=200)
         self.reader = RangeReader(self.cluster, IdRange("t", "u", 0, OLD_BYTES + 17, len(DATA)), strict)
         self.assertEqual(self.read(), VALUES[OLD + 1 :])
+
+    def test_a_plan_names_what_the_next_leader_has(self) -> None:
+        """Neither the start nor the end of a batch is moved to the former leader's end, or taken for lost."""
+        self.broker.depose("one", self.log, DATA[:OLD_BYTES], 1)
+        places = [parse_offsets(f'{{"t": {{"0": {at}}}}}', "latest") for at in (OLD_BYTES + 17, len(DATA), 17)]
+        everything = SourceSubscription(topics=("t",))
+        for start, strict in ((places[0], False), (places[0], True), (places[2], True)):
+            with self.broker.cluster() as cluster:
+                (planned,) = plan_ranges(cluster, everything, start, places[1], strict)
+            self.assertEqual((planned.start, planned.end), (start.at("t", 0).position, len(DATA)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -86,6 +87,17 @@ class RunTests(TableTestCase):
         first = self.load(self.target, run_of(1, {A0: (0, 30)}))
         self.load(self.target, run_of(2, {}, first))
         self.assertEqual((self.ids(), self.opened().runs()), ([0, 10, 20], [1, 2]))
+
+    def test_files_of_attempts_that_were_given_up(self) -> None:
+        """An attempt of a task that another one has overtaken may still write; its files are nobody's."""
+        run = run_of(1, {A0: (0, 20)})
+        self.stage(self.target, run)
+        sound = Path(self.target.staging(run.uuid).removeprefix("file://"), "by_topic=a", "part-0.parquet")
+        late = sound.parent.with_name("_temporary") / "0" / "_temporary" / "attempt_7" / "by_topic=a"
+        late.mkdir(parents=True)
+        shutil.copy(sound, late / "part-0-of-another-attempt.parquet")
+        publish(self.target, run)
+        self.assertEqual((self.ids(), verify(self.to).messages), ([0, 10], 2))
 
     def test_many_partitions(self) -> None:
         """Positions of many partitions take little room in the table's metadata."""

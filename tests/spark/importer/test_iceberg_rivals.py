@@ -17,6 +17,8 @@ if not MISSING:
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
     from pyiceberg.table import Table
 
+    from logd.spark.importer.targets.table_files import TableFiles
+
 
 class RivalTests(TableTestCase):
     """Other writers."""
@@ -112,6 +114,28 @@ class RivalTests(TableTestCase):
             else:
                 self.assertEqual(len(self.opened(stale_seconds=-1.0).clean()), 1)
                 self.assertEqual(self.staged(), ["data/logd-done-True"])
+
+    def test_an_interruption_just_after_the_commit(self) -> None:
+        """The run is in the table, so its files stay."""
+        run = run_of(1, {A0: (0, 20)})
+        self.stage(self.target, run)
+        interrupted = mock.patch.object(TableFiles, "sync_metadata", side_effect=KeyboardInterrupt)
+        with interrupted, self.assertRaises(KeyboardInterrupt):
+            publish(self.target, run)
+        self.target.discard(run.uuid)
+        self.assertEqual((self.ids(), last_run(self.opened())), ([0, 10], run))
+
+    def test_a_table_made_anew_in_another_place(self) -> None:
+        """The files of the run are not there, and without them the table would have its positions alone."""
+        run = run_of(1, {A0: (0, 20)})
+        self.stage(self.target, run)
+        old = self.table()
+        old.catalog.drop_table("logs.clicks")
+        place = f"file://{self.folder}/elsewhere"
+        old.catalog.create_table("logs.clicks", old.schema(), location=place, partition_spec=old.spec())
+        with self.assertRaisesRegex(TargetError, "dropped and made anew while this import was running"):
+            publish(self.target, run)
+        self.assertIsNone(last_run(self.opened()))
 
     def before_commit(self, act: Callable[[], object]) -> None:
         """Let ``act`` happen once, just before the next commit reaches the catalog."""

@@ -16,7 +16,7 @@ from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponseV1, TopicMetadata
-from logd.spark.blocking.offsets import parse_offsets
+from logd.spark.blocking.offsets import OffsetLimits, parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.auditing.run_tallies import RowTally
@@ -142,6 +142,21 @@ class RunTests(ImportTestCase):
         report = self.run_import(subscription=SourceSubscription(pattern="c.*"))
         self.assertEqual((report.plan.ranges, report.run), ((), None))
         self.assertIn("matches 'c.*'", report.notices[0])
+
+    def test_an_import_from_the_end_keeps_its_place(self) -> None:
+        """The next one loads what has come since, although it is told to begin at the end as well."""
+        latest = OffsetLimits.of("latest")
+        self.assertIsNone(self.run_import(starting=latest, dry_run=True).run)
+        report = self.run_import(starting=latest)
+        self.assertEqual((report.run, report.loaded, self.loader.loads), (1, (), 0))
+        self.assertIn("run=1 records where the next import begins", report.sentence())
+        self.assertIsNone(self.run_import(starting=latest).run)
+        self.a.logs[0].data += TEN
+        report = self.run_import(starting=latest)
+        self.assertEqual([(each.start, each.messages) for each in report.loaded], [(100, 10)])
+        earlier = self.run_import(starting=OffsetLimits.of("earliest"), backfill=True)
+        self.assertEqual([each.messages for each in earlier.loaded], [10, 20])
+        self.assertEqual(verify(str(self.to)).messages, 40)
 
     def test_a_dry_run_only_plans(self) -> None:
         """The plan may begin elsewhere than at the start."""
@@ -284,6 +299,17 @@ class TroubleTests(ImportTestCase):
         found = [(each["uuid"], each["start"], each["end"]) for each in lost]
         self.assertEqual(found, [("uuid-a", 250, -1), ("uuid-a", 200, -1)])
         self.assertEqual(verify(str(self.to)).runs, 3)
+
+    def test_a_topic_created_again_is_loaded_from_its_beginning(self) -> None:
+        """The first position that is asked for is one of the former topic, which was new to the target once."""
+        self.run_import()
+        self.a.uuid = "uuid-of-another"
+        inside = parse_offsets(json.dumps({"a": {"0": 30, "1": 30}}), "earliest")
+        report = self.run_import(accept_loss=True, starting=OffsetLimits.of("latest"), until=inside)
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(0, 30), (0, 30)])
+        self.a.uuid = "uuid-of-a-third"
+        report = self.run_import(accept_loss=True, starting=OffsetLimits.of("latest"))
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(0, 100), (0, 200)])
 
     def test_a_log_that_begins_anew_is_accepted_once(self) -> None:
         """The loss is kept in the target, also with nothing to load yet."""

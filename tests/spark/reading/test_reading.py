@@ -127,12 +127,17 @@ class SoundTests(ReadingTestCase):
             self.assertIn(f"at position {self.log.end - len(DATA)}", str(error))
 
 
+def lose() -> None:
+    """Lose the connection."""
+    raise ConnectionResetError("reset by a test")
+
+
 class FailingTests(ReadingTestCase):
     """Brokers that go away and come back."""
 
     def test_reading_goes_on_after_lost_connections(self) -> None:
         """The last id is where it goes on: no row comes twice and none is left out."""
-        self.broker.before = self.every(4, lambda: self.lose())
+        self.broker.before = self.every(4, lose)
         self.assertEqual(self.values(self.reader()), VALUES)
         self.assertGreater(self.broker.connections, 10)
 
@@ -141,7 +146,7 @@ class FailingTests(ReadingTestCase):
         reader = self.reader()
         rows = reader.rows()
         next(rows)
-        self.broker.before = lambda _: self.lose()
+        self.broker.before = lambda _: lose()
         with self.assertRaises(BrokerUnavailable) as caught:
             list(rows)
         self.assertIn("reset by a test", str(caught.exception))
@@ -183,11 +188,6 @@ class FailingTests(ReadingTestCase):
             return what() if isinstance(request, kind) and seen % number == 0 else None
 
         return before
-
-    @staticmethod
-    def lose() -> None:
-        """Lose the connection."""
-        raise ConnectionResetError("reset by a test")
 
 
 class LossTests(ReadingTestCase):
@@ -267,6 +267,21 @@ class LossTests(ReadingTestCase):
             return FetchWaitResponse((FetchedPart("t", 0, UnknownTopic.code),)) if late else None
 
         self.broker.before = forget
+        reader = self.reader(self.lenient)
+        self.assertEqual((self.values(reader), reader.report.losses), (VALUES, []))
+
+    def test_a_topic_that_one_broker_does_not_know_is_no_loss_while_the_others_are_away(self) -> None:
+        """They live, and would know it: the read waits until they answer."""
+        self.broker.hosts = ("late", "fake")
+        present = self.broker.topics
+
+        def before(request: Any) -> None:
+            early = len(self.broker.slept) < 3
+            if early and self.broker.asked == "fake":
+                lose()
+            self.broker.topics = {} if early else present
+
+        self.broker.before = before
         reader = self.reader(self.lenient)
         self.assertEqual((self.values(reader), reader.report.losses), (VALUES, []))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
 
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
@@ -178,6 +181,29 @@ class CompactorTests(CompactionTestCase):
         (self.root / "_compacted" / OFFSETS).write_bytes(evolve(stale, merged=stale.merged[1:]).to_bytes())
         self.assertIsNone(finish(LocalTarget(str(self.root))))
         self.assertEqual((self.seen(), (self.root / "_compacted").exists()), (before, False))
+
+    def test_an_undoing_that_was_killed_is_no_running_compaction(self) -> None:
+        """Removing files takes its time, and what has lost its offsets could not be told from a decided run."""
+        stale = evolve(merge(runs_at(1, 2, 3, 23)), uuid="of another run")
+        (self.root / "_compacted").mkdir()
+        (self.root / "_compacted" / "part-0").write_text("twice")
+        (self.root / "_compacted" / OFFSETS).write_bytes(stale.to_bytes())
+
+        def killed(folder: Path) -> None:
+            (folder / OFFSETS).unlink()
+            raise KeyboardInterrupt
+
+        before = self.seen()
+        with mock.patch("shutil.rmtree", killed), contextlib.suppress(KeyboardInterrupt):
+            finish(LocalTarget(str(self.root)))
+        self.assertEqual(len(self.compact().groups), 1)
+        self.assertEqual((self.seen(), os.listdir(self.root / "_staging")), (before, []))
+
+    def test_an_empty_notice_goes(self) -> None:
+        """It is what stays of one whose removal was killed."""
+        (self.root / "run=0").mkdir()
+        finish(LocalTarget(str(self.root)))
+        self.assertFalse((self.root / "run=0").exists())
 
     def test_a_directory_that_does_not_exist(self) -> None:
         """It is neither made nor called a target in order."""
