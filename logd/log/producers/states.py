@@ -90,6 +90,8 @@ class ProducerState:
     epoch: int
     used_ms: int
     batches: deque[_Stored] = field(factory=lambda: deque(maxlen=REMEMBERED))
+    #: The number of messages that are known to be stored without a gap, up to the last batch.
+    run: int = 0
     #: The batches behind them that are being appended.
     begun: list[SequencedBatch] = field(factory=list)
     #: The state of the epoch before, until a batch of this one is stored.
@@ -104,17 +106,21 @@ class ProducerState:
     def has(self, batch: SequencedBatch) -> bool:
         """Return whether all messages of a batch that does not follow are stored, though it is not remembered as such.
 
-        The batches before the remembered ones are taken for stored only if there are as many as may be remembered: a
-        producer that is not known may begin at any sequence, perhaps since what it has sent before was refused.
+        Those before the unbroken run up to the last batch are not taken for stored: a producer that is not known may
+        begin at any sequence, perhaps since what it has sent before was refused, and tries that again for long.
         """
         if not self.batches:
             return False
-        oldest, last = self.batches[0].sequence, self.batches[-1]
-        end = last.sequence + last.messages
-        behind = (end - batch.sequence) % _SEQUENCES
-        if not batch.messages <= behind < _SEQUENCES >> 1:
-            return False
-        return len(self.batches) == REMEMBERED or behind <= (end - oldest) % _SEQUENCES
+        last = self.batches[-1]
+        behind = (last.sequence + last.messages - batch.sequence) % _SEQUENCES
+        return batch.messages <= behind <= min(self.run, _SEQUENCES >> 1)
+
+    def store(self, batch: SequencedBatch, end: int) -> None:
+        """Remember a batch that is stored behind the others."""
+        last = self.batches[-1] if self.batches else None
+        follows = last is not None and (last.sequence + last.messages) % _SEQUENCES == batch.sequence
+        self.run = (self.run if follows else 0) + batch.messages
+        self.batches.append(_Stored(batch.sequence, batch.messages, end))
 
 
 @define(eq=False)
@@ -187,7 +193,7 @@ class ProducerStates:
         if state is not None:
             state.begun.remove(batch)
             state.former = None
-            state.batches.append(_Stored(batch.sequence, batch.messages, end))
+            state.store(batch, end)
 
     def not_appended(self, batch: SequencedBatch) -> None:
         """Forget the batches of this producer that were begun: they were refused together."""
@@ -204,7 +210,7 @@ class ProducerStates:
         self.changed = True
         state = self._state(batch, now_ms)
         state.former = None
-        state.batches.append(_Stored(batch.sequence, batch.messages, end))
+        state.store(batch, end)
 
     def forget(self, producer: int) -> None:
         """Forget a producer; if it comes again, any sequence is taken."""
@@ -245,7 +251,8 @@ class ProducerStates:
                 at += _PRODUCER.size
                 state = states.producers[number] = ProducerState(epoch, used)
                 for _ in range(batches):
-                    state.batches.append(_Stored(*_BATCH.unpack_from(body, at)))
+                    sequence, messages, end = _BATCH.unpack_from(body, at)
+                    state.store(SequencedBatch(number, epoch, sequence, messages), end)
                     at += _BATCH.size
         except error as problem:
             raise ValueError(str(problem)) from None

@@ -168,6 +168,22 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.put(wire(b"a", producer=(7, 1, 0)))[0], 0)
         self.assertEqual(self.payloads(), [b"b", b"a"])
 
+    def test_a_first_batch_that_was_refused_behind_as_many_as_are_remembered(self) -> None:
+        """Java's producer sends further batches while it tries the first one again: that is still not stored."""
+        self.files.room = 3
+        first = wire(b"0", producer=(7, 0, 0))
+        self.assertEqual(self.put(first)[0], error_codes.KAFKA_STORAGE_ERROR)
+        self.files.room = None
+        for number in range(1, 8):
+            self.assertEqual(self.put(wire(b"%d" % number, producer=(7, 0, number)))[0], 0)
+            self.assertEqual(self.put(first)[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER, number)
+        self.assertEqual(self.put(wire(b"1", producer=(7, 0, 1)))[0], error_codes.DUPLICATE_SEQUENCE_NUMBER)
+        self.broker.idempotence.write()
+        self.settle()
+        self.restart()
+        self.assertEqual(self.put(first)[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        self.assertEqual(self.payloads(), [b"%d" % number for number in range(1, 8)])
+
     def test_a_refused_append_is_no_sequence(self) -> None:
         """The producer sends the batch again once there is room, and it is stored."""
         self.put(wire(b"a", producer=(7, 0, 0)))
