@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.broker.kafka.groups.members import JoinAnswer
+from logd.coord.errors import ConnectionLoss
 from logd.coord.records import Check, Create, Delete, Multi, Request, SetData
 from tests.broker.kafka.groups.coordinators import CoordinatorsTestCase, SingleMember, never_lost
 from tests.broker.kafka.groups.states import ASKED
@@ -102,6 +103,25 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         self.host.execute = cut  # type: ignore[method-assign]
         self.join(0)
         self.assertEqual(self.get(self.outsider.get("/consumers/g/generation"))[0], b"1")
+
+    def test_a_tree_that_refuses_calls_at_once(self) -> None:
+        """So it is while too many wait already: the broker tries again in later turns of the reactor."""
+        tree: Any = self.trees[0]
+        asked = []
+
+        def refuse(*_: Any) -> Deferred[Any]:
+            asked.append(self.clock.seconds())
+            return fail(ConnectionLoss() if len(asked) < 1000 else AssertionError("the reactor stands still"))
+
+        member = self.join(0)
+        joining = Deferred.fromCoroutine(member.broker.join("g", ASKED, never_lost))
+        self.patch(tree, "multi", refuse)
+        again = evolve(ASKED, member_id=member.answer.member_id)
+        rejoining = Deferred.fromCoroutine(member.broker.join("g", again, never_lost))
+        self.run_for(1.0)
+        self.assertIn(len(asked), range(5, 21))
+        del tree.multi
+        self.assertEqual({self.get(joining).generation, self.get(rejoining).generation}, {2})
 
     def test_a_claim_that_cannot_be_given_back(self) -> None:
         """It is given back when the tree answers again: native consumers need not wait for the session's end."""
