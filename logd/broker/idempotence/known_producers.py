@@ -35,6 +35,9 @@ from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
 #: Without a snapshot, so many bytes at the end of a log are read.
 UNKNOWN_BYTES = 64 << 20
+#: The most bytes that are read behind a snapshot. It may be from a leadership of long ago, and the producers wait: with
+#: an older one, so much of the end is read in its place.
+MOST_BEHIND = 2 << 30
 #: Bytes of one read.
 _READ_BYTES = 1 << 20
 #: Followers fetch no larger entry.
@@ -183,22 +186,23 @@ class Idempotence:
         states, position = ProducerStates(), -1
         if _is_legacy(log):
             return states
-        data = await self._run(lambda: read_file(self._files, join(log.folder, PRODUCERS), _MOST_BYTES))
-        if data is not None:
-            try:
-                states, position = ProducerStates.decode(data)
-            except ValueError as error:
-                self._log.warn(
-                    "{path} is damaged ({error}): the end of the log is read in its place",
-                    path=join(log.folder, PRODUCERS), error=error,
-                )  # fmt: skip
-        if not log.start <= position <= end:
-            # It is of a log that was longer, or has no batches of which the heads were deleted: what is known of a
-            # producer may not be the last that it sent.
+        try:
+            found = await self._run(lambda: _read_snapshot(self._files, log.folder))
+            if found is not None:
+                states, position = found
+        except ValueError as error:
+            self._log.warn(
+                "{path} is damaged ({error}): the end of the log is read in its place",
+                path=join(log.folder, PRODUCERS), error=error,
+            )  # fmt: skip
+        is_whole = log.start <= position <= end
+        if not is_whole or end - position > MOST_BEHIND:
+            # It is of a log that was longer, or has no batches of which the heads were deleted, or are not read: what
+            # is known of a producer may not be the last that it sent.
             states = ProducerStates()
             if position > end:
                 await self._run(lambda: self._files.remove(join(log.folder, PRODUCERS)))
-            position = max(log.start, end - UNKNOWN_BYTES)
+            position = max(log.start, end - (MOST_BEHIND if is_whole else UNKNOWN_BYTES))
             if position > log.start:
                 position = await self._boundary(log, states, position, passes_over)
         states.position = position
@@ -314,7 +318,7 @@ class Idempotence:
                     states.forget(producer)
             for log, states in [*self._states.items()]:
                 behind = log.flushed_end - states.position
-                is_due = states.changed or (states.producers and behind > UNKNOWN_BYTES)
+                is_due = states.changed or behind > UNKNOWN_BYTES
                 if states.hole is not None:  # a snapshot would have it overlooked after a restart
                     continue
                 if is_due and log.offline is None and log.flushed_end >= log.start and not _is_legacy(log):
@@ -348,6 +352,15 @@ class Idempotence:
 
     def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
         return on_thread(self._threads, work)
+
+
+def _read_snapshot(files: IFileOperations, folder: str) -> tuple[ProducerStates, int] | None:
+    """Return the states of the snapshot, and its position; None if there is none. Raises ValueError and OSError.
+
+    It may have a hundred thousand producers, which take a second.
+    """
+    data = read_file(files, join(folder, PRODUCERS), _MOST_BYTES)
+    return None if data is None else ProducerStates.decode(data)
 
 
 def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:
