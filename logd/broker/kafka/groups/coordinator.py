@@ -273,8 +273,7 @@ class GroupCoordinator:
                 except CoordinatedElsewhere as error:
                     if error.broker != self.broker_id or name in self._held:
                         raise
-                    claim = self._claim(name)  # an earlier process has left one
-                    await claim.take()
+                    claim = await self._claim(name)  # an earlier process has left one
                     await claim.release()
                     await positions.store_alone(commits)
         except NativeMembers:
@@ -298,16 +297,22 @@ class GroupCoordinator:
                         group=name, most=self._most,
                     )  # fmt: skip
                     raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "this broker coordinates too many groups")
-                claim = self._claim(name)
                 with refusals():
-                    await claim.take()
+                    claim = await self._claim(name)
                 group = KafkaGroup(name, self._clock, self.limits, self.memory, self, self._new_id, claim.generation)
                 held = HeldGroup(group, claim, KafkaPositions(self.coordination, name))
                 self._held[name] = held
                 return held
 
-    def _claim(self, name: str) -> GroupClaim:
-        return GroupClaim(self.coordination, name, self.broker_id, self._clock)
+    async def _claim(self, name: str) -> GroupClaim:
+        claim = GroupClaim(self.coordination, name, self.broker_id, self._clock)
+        try:
+            await claim.take()
+        except CoordinationError as error:
+            if not isinstance(error, CoordinatedElsewhere | NativeMembers):  # it may be there all the same
+                self._background.start(self._release(name, claim))
+            raise
+        return claim
 
     async def _answer(self, answers: Sequence[Callable[[], None]]) -> None:
         """Give answers in turns: each is encoded and sent, some 0.1 ms, and a group may have thousands of members."""

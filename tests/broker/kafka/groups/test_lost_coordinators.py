@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail
 
 from logd.broker.kafka.groups.members import JoinAnswer
 from logd.coord.errors import ConnectionLoss
-from logd.coord.records import Check, Create, Delete, Multi, Request, SetData
+from logd.coord.records import Check, Create, Delete, GetChildren, Multi, Request, SetData
 from tests.broker.kafka.groups.coordinators import CoordinatorsTestCase, SingleMember, never_lost
 from tests.broker.kafka.groups.states import ASKED
 
@@ -132,6 +132,25 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         self.run_for(3.0)
         self.mend(0)
         self.run_for(0.5)
+        self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
+
+    def test_a_claim_that_is_made_in_vain(self) -> None:
+        """It is given back, though its group has no member: the look for native consumers behind it failed."""
+        execute, link = self.host.execute, self.trees[0].link
+        claimed = []
+
+        def cut(attachment: Any, request: Request, answered: Any) -> None:
+            if isinstance(request, Multi) and isinstance(request.operations[0], Create):
+                claimed.append(request)
+            elif claimed and isinstance(request, GetChildren):
+                self.host.execute = execute  # type: ignore[method-assign]
+                link.cut()
+                return
+            execute(attachment, request, answered)
+
+        self.host.execute = cut  # type: ignore[method-assign]
+        self.assertEqual(self.refusal(self.brokers[0].join("g", ASKED, never_lost)), 15)
+        self.run_for(2.0)
         self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
 
     def test_a_generation_of_a_former_coordinator(self) -> None:
