@@ -324,13 +324,26 @@ class Idempotence:
                 if is_due and log.offline is None and log.flushed_end >= log.start and not _is_legacy(log):
                     states.changed = log.flushed_end < log.end
                     states.position = log.flushed_end
-                    if not await self._replace(log.folder, states.encode(states.position)):
+                    data = await self._encoded(states)
+                    if self._states.get(log) is not states or log.offline is not None:
+                        continue
+                    if not await self._replace(log.folder, data):
                         states.changed = True
                     elif self._states.get(log) is not states:
                         # It is about bytes that may be truncated, and would count once the log is longer again.
                         await self._remove(log.folder)
         finally:
             self._writing.release()
+
+    async def _encoded(self, states: ProducerStates) -> bytes:
+        """Return a snapshot; others are served between its steps."""
+        steps = states.encode_steps(states.position)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bytes(end.value)
+            await self._run(lambda: None)
 
     async def _replace(self, folder: str, data: bytes) -> bool:
         """Replace a snapshot; return whether that worked."""

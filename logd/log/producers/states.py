@@ -15,7 +15,7 @@ It has what is true of the log's bytes before ``position``. No I/O. Owner thread
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from struct import Struct, error
 from typing import NamedTuple
 from zlib import crc32
@@ -27,6 +27,8 @@ from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES, BatchHead, Buffe
 
 #: The batches of a producer that are remembered: as many as Kafka's producers have in flight.
 REMEMBERED = 5
+#: Producers of a snapshot that are encoded in one step: some milliseconds.
+STEP_PRODUCERS = 1000
 _SEQUENCES = 1 << 31
 _TITLE = b"logd-producers 1\n"
 _CRC = Struct(">I")
@@ -226,10 +228,25 @@ class ProducerStates:
 
     def encode(self, position: int) -> bytes:
         """Return a snapshot for the log's bytes before ``position``."""
+        steps = self.encode_steps(position)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bytes(end.value)
+
+    def encode_steps(self, position: int) -> Generator[None, None, bytes]:
+        """Make a snapshot in steps: there may be very many producers.
+
+        What is stored between two steps lies behind the position, so it is found there again.
+        """
         producers = []
-        for number, state in self.producers.items():
-            batches = [each for each in state.batches if each.end <= position]
-            if batches:
+        for place, number in enumerate(tuple(self.producers)):
+            if place and place % STEP_PRODUCERS == 0:
+                yield
+            state = self.producers.get(number)
+            batches = [] if state is None else [each for each in state.batches if each.end <= position]
+            if state is not None and batches:
                 head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))
                 producers.append(head + b"".join([_BATCH.pack(*each) for each in batches]))
         body = _HEAD.pack(position, len(producers)) + b"".join(producers)
