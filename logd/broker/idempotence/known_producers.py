@@ -163,9 +163,9 @@ class Idempotence:
     def _may_be_whole(self, log: PartitionLog, states: ProducerStates) -> bool:
         """Return whether the heads in the hole are to be read now: they may be sound, or the log begins behind them."""
         assert states.hole is not None
-        if abs(self.now_ms() - states.missed_ms) < _AGAIN_MS or any(each.begun for each in states.producers.values()):
+        if abs(self.now_ms() - states.missed_ms) < _AGAIN_MS or self.is_damaged(log, max(states.hole[0], log.start)):
             return False
-        return not self.is_damaged(log, max(states.hole[0], log.start))
+        return not any(each.begun for each in states.producers.values())
 
     async def _read_healed(self, log: PartitionLog) -> ProducerStates:
         """Read the states; a replica whose log is damaged there is healed first, so that no batch is overlooked.

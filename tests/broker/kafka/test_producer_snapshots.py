@@ -52,3 +52,23 @@ class ProducerSnapshotTests(KafkaTestCase):
         found = self.broker.idempotence.of(log)
         assert found is not None
         self.assertEqual({number: len(each.batches) for number, each in found.producers.items()}, {7: 1, 8: 2, 9: 1})
+
+    def test_damage_that_stays_costs_a_batch_little(self) -> None:
+        """Not a look at each producer of the partition, for every batch until the damage is healed."""
+        looks: list[None] = []
+
+        class Watched(dict[int, states.ProducerState]):
+            def values(self) -> Any:
+                looks.append(None)
+                return super().values()
+
+        self.create("t")
+        peer, known = self.kafka(), self.broker.idempotence
+        self.kafka_produce(peer, "t", wire(b"a", producer=(7, 0, 0)))
+        found = known.of(self.log_of("t"))
+        assert found is not None
+        found.producers = Watched(found.producers)
+        found.missed(0, 10, known.now_ms() - 60_000)
+        known.is_damaged = lambda log, position: True
+        self.assertEqual(self.kafka_produce(peer, "t", wire(b"b", producer=(7, 0, 1))).error_code, 0)
+        self.assertEqual(looks, [])
