@@ -14,8 +14,8 @@ MOST_BYTES = 16 << 20
 #: Partitions, brokers, times and positions are at most as large as the protocol has room for.
 INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
-#: Digits of INT32_MAX.
-_INT32_DIGITS = 10
+#: Digits of INT64_MAX.
+_MOST_DIGITS = 19
 
 
 def load_json(data: bytes | str, most_bytes: int = MOST_BYTES) -> Any:
@@ -56,10 +56,10 @@ def whole_number(value: object, most: int = INT32_MAX) -> int:
     return value
 
 
-def decimal(text: str) -> int:
-    """Return the number that ``text`` is in decimal, without leading zeros, from 0 to 2^31 - 1; raise ValueError."""
-    if len(text) <= _INT32_DIGITS and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
-        return whole_number(int(text))
+def decimal(text: str, most: int = INT32_MAX) -> int:
+    """Return the number that ``text`` is in decimal, without leading zeros, from 0 to ``most``; raise ValueError."""
+    if len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
+        return whole_number(int(text), most)
     raise ValueError(f"{excerpt(text)} is no number in decimal")
 
 

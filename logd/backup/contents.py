@@ -20,6 +20,7 @@ from __future__ import annotations
 from logd.checkedjson import decimal, load_json
 from logd.coord import paths
 from logd.coord.registries.offsets import decode_position
+from logd.coord.registries.producer_ids import decode_next
 from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import decode_entry
 
@@ -58,7 +59,7 @@ def check_node(path: str, data: bytes) -> None:
             decimal(partition)
             decode_position(data)
         case ["producers", "ids"]:
-            decimal(data.decode("ascii", "replace"))
+            decode_next(data)
         case ["security" | "schemas", *_]:
             pass
         case _:

@@ -14,12 +14,13 @@ from attrs import define, evolve, field, frozen
 from logd.backup.backup_file import Backup
 from logd.backup.beginnings import restored_ends, slot_end, slots_since
 from logd.backup.contents import SCHEMAS, SECURITY
-from logd.checkedjson import INT32_MAX, decimal
+from logd.checkedjson import decimal
 from logd.coord import paths
 from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
+from logd.coord.registries.producer_ids import decode_next
 from logd.coord.registries.stored_ends import StoredEnds, read_all_ends
 from logd.coord.registries.topics import creation_of_states, decode_entry
 from logd.deferreds.gathering import for_each
@@ -254,12 +255,12 @@ async def _replace(tree: ICoordination, path: str, data: bytes) -> bool:
 async def _restore_producer_ids(tree: ICoordination, data: bytes | None) -> None:
     if data is None:
         return
-    first = min(decimal(data.decode()) + _PRODUCER_IDS, INT32_MAX - _PRODUCER_IDS)
+    first = decode_next(data) + _PRODUCER_IDS
     try:
         await tree.create(paths.PRODUCER_IDS, str(first).encode(), makepath=True)
     except NodeExists:
         former, stat = await tree.get(paths.PRODUCER_IDS)
-        if decimal(former.decode("ascii", "replace")) < first:
+        if decode_next(former) < first:
             await tree.set(paths.PRODUCER_IDS, str(first).encode(), stat.version)
 
 

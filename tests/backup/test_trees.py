@@ -137,6 +137,15 @@ class TreesTests(RegistryTestCase):
         same = {path: data for path, data in again.nodes.items() if path not in changed}
         self.assertEqual(same, {path: data for path, data in backup.nodes.items() if path not in changed})
 
+    def test_ids_of_producers_beyond_31_bits(self) -> None:
+        """They are in a backup, and go on behind the former ones."""
+        self.put("/producers/ids", b"%d" % (1 << 31))
+        backup = self.read()
+        self.assertEqual(self.complaints, [])
+        tree = self.empty_tree()
+        self.restore(backup, tree=tree, now=NOW + 9_000)
+        self.assertEqual(self.value("/producers/ids"), b"%d" % ((1 << 31) + 1_000_000))
+
     def test_no_topic_is_made_before_other_positions_would_be_chosen(self) -> None:
         """Two restorations within a second would give the same ids to different messages."""
         backup = self.read()

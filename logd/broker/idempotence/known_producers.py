@@ -35,6 +35,9 @@ from logd.protocol.batch_layout import BATCH_HEAD_BYTES
 
 #: Without a snapshot, so many bytes at the end of a log are read.
 UNKNOWN_BYTES = 64 << 20
+#: The most bytes that are read behind a snapshot. It may be from a leadership of long ago, and the producers wait: with
+#: an older one, so much of the end is read in its place.
+MOST_BEHIND = 2 << 30
 #: Bytes of one read.
 _READ_BYTES = 1 << 20
 #: Followers fetch no larger entry.
@@ -160,9 +163,9 @@ class Idempotence:
     def _may_be_whole(self, log: PartitionLog, states: ProducerStates) -> bool:
         """Return whether the heads in the hole are to be read now: they may be sound, or the log begins behind them."""
         assert states.hole is not None
-        if abs(self.now_ms() - states.missed_ms) < _AGAIN_MS or any(each.begun for each in states.producers.values()):
+        if abs(self.now_ms() - states.missed_ms) < _AGAIN_MS or self.is_damaged(log, max(states.hole[0], log.start)):
             return False
-        return not self.is_damaged(log, max(states.hole[0], log.start))
+        return not any(each.begun for each in states.producers.values())
 
     async def _read_healed(self, log: PartitionLog) -> ProducerStates:
         """Read the states; a replica whose log is damaged there is healed first, so that no batch is overlooked.
@@ -183,22 +186,23 @@ class Idempotence:
         states, position = ProducerStates(), -1
         if _is_legacy(log):
             return states
-        data = await self._run(lambda: read_file(self._files, join(log.folder, PRODUCERS), _MOST_BYTES))
-        if data is not None:
-            try:
-                states, position = ProducerStates.decode(data)
-            except ValueError as error:
-                self._log.warn(
-                    "{path} is damaged ({error}): the end of the log is read in its place",
-                    path=join(log.folder, PRODUCERS), error=error,
-                )  # fmt: skip
-        if not log.start <= position <= end:
-            # It is of a log that was longer, or has no batches of which the heads were deleted: what is known of a
-            # producer may not be the last that it sent.
+        try:
+            found = await self._run(lambda: _read_snapshot(self._files, log.folder))
+            if found is not None:
+                states, position = found
+        except ValueError as error:
+            self._log.warn(
+                "{path} is damaged ({error}): the end of the log is read in its place",
+                path=join(log.folder, PRODUCERS), error=error,
+            )  # fmt: skip
+        is_whole = log.start <= position <= end
+        if not is_whole or end - position > MOST_BEHIND:
+            # It is of a log that was longer, or has no batches of which the heads were deleted, or are not read: what
+            # is known of a producer may not be the last that it sent.
             states = ProducerStates()
             if position > end:
                 await self._run(lambda: self._files.remove(join(log.folder, PRODUCERS)))
-            position = max(log.start, end - UNKNOWN_BYTES)
+            position = max(log.start, end - (MOST_BEHIND if is_whole else UNKNOWN_BYTES))
             if position > log.start:
                 position = await self._boundary(log, states, position, passes_over)
         states.position = position
@@ -314,19 +318,32 @@ class Idempotence:
                     states.forget(producer)
             for log, states in [*self._states.items()]:
                 behind = log.flushed_end - states.position
-                is_due = states.changed or (states.producers and behind > UNKNOWN_BYTES)
+                is_due = states.changed or behind > UNKNOWN_BYTES
                 if states.hole is not None:  # a snapshot would have it overlooked after a restart
                     continue
                 if is_due and log.offline is None and log.flushed_end >= log.start and not _is_legacy(log):
                     states.changed = log.flushed_end < log.end
                     states.position = log.flushed_end
-                    if not await self._replace(log.folder, states.encode(states.position)):
+                    data = await self._encoded(states)
+                    if self._states.get(log) is not states or log.offline is not None:
+                        continue
+                    if not await self._replace(log.folder, data):
                         states.changed = True
                     elif self._states.get(log) is not states:
                         # It is about bytes that may be truncated, and would count once the log is longer again.
                         await self._remove(log.folder)
         finally:
             self._writing.release()
+
+    async def _encoded(self, states: ProducerStates) -> bytes:
+        """Return a snapshot; others are served between its steps."""
+        steps = states.encode_steps(states.position)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bytes(end.value)
+            await self._run(lambda: None)
 
     async def _replace(self, folder: str, data: bytes) -> bool:
         """Replace a snapshot; return whether that worked."""
@@ -348,6 +365,15 @@ class Idempotence:
 
     def _run(self, work: Callable[[], Any]) -> Deferred[Any]:
         return on_thread(self._threads, work)
+
+
+def _read_snapshot(files: IFileOperations, folder: str) -> tuple[ProducerStates, int] | None:
+    """Return the states of the snapshot, and its position; None if there is none. Raises ValueError and OSError.
+
+    It may have a hundred thousand producers, which take a second.
+    """
+    data = read_file(files, join(folder, PRODUCERS), _MOST_BYTES)
+    return None if data is None else ProducerStates.decode(data)
 
 
 def _replaced(files: IFileOperations, folder: str, data: bytes) -> None:

@@ -31,6 +31,12 @@ from logd.coord.errors import (
 from logd.coord.interfaces import ICoordination
 from logd.coord.kafka_coordinator import decode_coordinator
 from logd.coord.records import Check, Create, Operation, SetData, Stat
+from logd.deferreds.sleeping import sleep
+from logd.interfaces import Clock
+
+#: Seconds between two attempts where the outcome has to be known: while too many calls of the tree wait, each further
+#: one fails at once, and in one turn of the reactor none of them comes to an end.
+_AGAIN_SECONDS = 0.1
 
 
 class CoordinatedElsewhere(CoordinationError):
@@ -62,8 +68,9 @@ class GroupClaim:
 
     _log = Logger()
 
-    def __init__(self, coordination: ICoordination, group: str, broker_id: int) -> None:
+    def __init__(self, coordination: ICoordination, group: str, broker_id: int, clock: Clock) -> None:
         """Raises ValueError for a group name that cannot be a node's name."""
+        self._clock = clock
         self._coordination = coordination
         self._path = paths.group_coordinator(group)
         self._generation_path = paths.group_generation(group)
@@ -116,7 +123,7 @@ class GroupClaim:
                     raise ClaimLost(f"{error.path}: another broker may coordinate this group now", error.path) from None
                 break
             except (ConnectionLoss, OperationTimeout):
-                continue
+                await sleep(self._clock, _AGAIN_SECONDS)
         else:
             raise ClaimLost(f"{self._path}: the session ended, and with it the claim of this group", self._path)
         self.generation, self._version = generation, version + 1
@@ -134,6 +141,7 @@ class GroupClaim:
             except (ConnectionLoss, OperationTimeout):
                 if self._coordination.session_id != self._session:
                     return False
+                await sleep(self._clock, _AGAIN_SECONDS)
                 continue
             except NoNode:
                 return False

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from logd.checkedjson import decimal
+from logd.checkedjson import INT64_MAX, decimal
 from logd.coord import paths
 from logd.coord.errors import BadVersion, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 
 #: The ids of a block.
 BLOCK = 1000
+
+
+def decode_next(data: bytes) -> int:
+    """Return the first id that was not given out yet. Raises ValueError."""
+    return decimal(data.decode("ascii", "replace"), INT64_MAX - BLOCK)
 
 
 async def take_block(coordination: ICoordination) -> range:
@@ -25,7 +30,7 @@ async def take_block(coordination: ICoordination) -> range:
             with suppress(NodeExists):
                 await coordination.create(paths.PRODUCER_IDS, b"0", makepath=True)
             continue
-        first = decimal(data.decode("ascii", "replace"))
+        first = decode_next(data)
         with suppress(BadVersion):  # another broker was faster
             await coordination.set(paths.PRODUCER_IDS, str(first + BLOCK).encode(), stat.version)
             return range(first, first + BLOCK)

@@ -15,7 +15,7 @@ It has what is true of the log's bytes before ``position``. No I/O. Owner thread
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from struct import Struct, error
 from typing import NamedTuple
 from zlib import crc32
@@ -27,6 +27,8 @@ from logd.protocol.batch_layout import BATCH, BATCH_HEAD_BYTES, BatchHead, Buffe
 
 #: The batches of a producer that are remembered: as many as Kafka's producers have in flight.
 REMEMBERED = 5
+#: Producers of a snapshot that are encoded in one step: some milliseconds.
+STEP_PRODUCERS = 1000
 _SEQUENCES = 1 << 31
 _TITLE = b"logd-producers 1\n"
 _CRC = Struct(">I")
@@ -90,6 +92,8 @@ class ProducerState:
     epoch: int
     used_ms: int
     batches: deque[_Stored] = field(factory=lambda: deque(maxlen=REMEMBERED))
+    #: The number of messages that are known to be stored without a gap, up to the last batch.
+    run: int = 0
     #: The batches behind them that are being appended.
     begun: list[SequencedBatch] = field(factory=list)
     #: The state of the epoch before, until a batch of this one is stored.
@@ -104,17 +108,21 @@ class ProducerState:
     def has(self, batch: SequencedBatch) -> bool:
         """Return whether all messages of a batch that does not follow are stored, though it is not remembered as such.
 
-        The batches before the remembered ones are taken for stored only if there are as many as may be remembered: a
-        producer that is not known may begin at any sequence, perhaps since what it has sent before was refused.
+        Those before the unbroken run up to the last batch are not taken for stored: a producer that is not known may
+        begin at any sequence, perhaps since what it has sent before was refused, and tries that again for long.
         """
         if not self.batches:
             return False
-        oldest, last = self.batches[0].sequence, self.batches[-1]
-        end = last.sequence + last.messages
-        behind = (end - batch.sequence) % _SEQUENCES
-        if not batch.messages <= behind < _SEQUENCES >> 1:
-            return False
-        return len(self.batches) == REMEMBERED or behind <= (end - oldest) % _SEQUENCES
+        last = self.batches[-1]
+        behind = (last.sequence + last.messages - batch.sequence) % _SEQUENCES
+        return batch.messages <= behind <= min(self.run, _SEQUENCES >> 1)
+
+    def store(self, batch: SequencedBatch, end: int) -> None:
+        """Remember a batch that is stored behind the others."""
+        last = self.batches[-1] if self.batches else None
+        follows = last is not None and (last.sequence + last.messages) % _SEQUENCES == batch.sequence
+        self.run = (self.run if follows else 0) + batch.messages
+        self.batches.append(_Stored(batch.sequence, batch.messages, end))
 
 
 @define(eq=False)
@@ -187,7 +195,7 @@ class ProducerStates:
         if state is not None:
             state.begun.remove(batch)
             state.former = None
-            state.batches.append(_Stored(batch.sequence, batch.messages, end))
+            state.store(batch, end)
 
     def not_appended(self, batch: SequencedBatch) -> None:
         """Forget the batches of this producer that were begun: they were refused together."""
@@ -204,7 +212,7 @@ class ProducerStates:
         self.changed = True
         state = self._state(batch, now_ms)
         state.former = None
-        state.batches.append(_Stored(batch.sequence, batch.messages, end))
+        state.store(batch, end)
 
     def forget(self, producer: int) -> None:
         """Forget a producer; if it comes again, any sequence is taken."""
@@ -220,10 +228,25 @@ class ProducerStates:
 
     def encode(self, position: int) -> bytes:
         """Return a snapshot for the log's bytes before ``position``."""
+        steps = self.encode_steps(position)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bytes(end.value)
+
+    def encode_steps(self, position: int) -> Generator[None, None, bytes]:
+        """Make a snapshot in steps: there may be very many producers.
+
+        What is stored between two steps lies behind the position, so it is found there again.
+        """
         producers = []
-        for number, state in self.producers.items():
-            batches = [each for each in state.batches if each.end <= position]
-            if batches:
+        for place, number in enumerate(tuple(self.producers)):
+            if place and place % STEP_PRODUCERS == 0:
+                yield
+            state = self.producers.get(number)
+            batches = [] if state is None else [each for each in state.batches if each.end <= position]
+            if state is not None and batches:
                 head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))
                 producers.append(head + b"".join([_BATCH.pack(*each) for each in batches]))
         body = _HEAD.pack(position, len(producers)) + b"".join(producers)
@@ -245,7 +268,8 @@ class ProducerStates:
                 at += _PRODUCER.size
                 state = states.producers[number] = ProducerState(epoch, used)
                 for _ in range(batches):
-                    state.batches.append(_Stored(*_BATCH.unpack_from(body, at)))
+                    sequence, messages, end = _BATCH.unpack_from(body, at)
+                    state.store(SequencedBatch(number, epoch, sequence, messages), end)
                     at += _BATCH.size
         except error as problem:
             raise ValueError(str(problem)) from None

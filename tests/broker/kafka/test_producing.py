@@ -6,11 +6,13 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 
+from logd.broker.idempotence import known_producers
 from logd.broker.idempotence.producer_ids import ProducerIds
 from logd.broker.kafka import error_codes, produce_request, record_check
 from logd.broker.requests import produce
 from logd.config.security import SecuritySettings
 from logd.coord.errors import ConnectionLoss
+from logd.log.producers.states import ProducerStates
 from logd.protocol import loops
 from logd.protocol.batch import encode_batch
 from logd.protocol.batch_layout import BATCH_FIELDS, batch_head
@@ -124,6 +126,38 @@ class ProducingTests(KafkaTestCase):
         self.restart()
         self.assertEqual(self.put(wire(b"c", producer=(7, 0, 2)))[0], 0)
 
+    def test_a_snapshot_from_long_ago_is_not_used(self) -> None:
+        """As of a former leadership: the producers would wait until all that was sent since is read."""
+        self.put(wire(b"a", producer=(7, 0, 0)))
+        self.broker.idempotence.write()
+        self.settle()
+        places = [self.put(wire(b"%d" % number, producer=(8, 0, number))) for number in range(9)]
+        self.restart()
+        self.patch(known_producers, "MOST_BEHIND", 300)
+        read: list[int] = []
+        heads = known_producers.Idempotence._heads
+        self.patch(
+            known_producers.Idempotence,
+            "_heads",
+            lambda states, log, position, *more: read.append(position) or heads(states, log, position, *more),  # type: ignore[func-returns-value]
+        )
+        self.assertEqual(self.put(wire(b"8", producer=(8, 0, 8))), places[8])
+        self.assertGreaterEqual(min(read), self.log_of("t").end - 400)
+        self.assertEqual(self.put(wire(b"b", producer=(7, 0, 5)))[0], 0)
+
+    def test_a_snapshot_without_producers_follows_the_log(self) -> None:
+        """Else the next one would wait, after a restart, until all is read that others have sent since."""
+        self.patch(known_producers, "UNKNOWN_BYTES", 100)
+        self.put(wire(b"a", producer=(7, 0, 0)))
+        self.clock.advance(2 * 24 * 3600)
+        for _ in range(2):
+            self.broker.idempotence.write()
+            self.settle()
+            data = bytes(self.files._inode("/data/t-0/producers").data)
+            states, position = ProducerStates.decode(data)
+            self.assertEqual((len(states.producers), position), (0, self.log_of("t").flushed_end))
+            self.put(wire(bytes(200)))
+
     def test_a_snapshot_that_cannot_be_written_is_written_later(self) -> None:
         """It costs a longer start at most."""
         self.put(wire(b"a", producer=(7, 0, 0)))
@@ -167,6 +201,22 @@ class ProducingTests(KafkaTestCase):
         self.assertEqual(self.put(wire(b"a", producer=(7, 0, 0)))[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER)
         self.assertEqual(self.put(wire(b"a", producer=(7, 1, 0)))[0], 0)
         self.assertEqual(self.payloads(), [b"b", b"a"])
+
+    def test_a_first_batch_that_was_refused_behind_as_many_as_are_remembered(self) -> None:
+        """Java's producer sends further batches while it tries the first one again: that is still not stored."""
+        self.files.room = 3
+        first = wire(b"0", producer=(7, 0, 0))
+        self.assertEqual(self.put(first)[0], error_codes.KAFKA_STORAGE_ERROR)
+        self.files.room = None
+        for number in range(1, 8):
+            self.assertEqual(self.put(wire(b"%d" % number, producer=(7, 0, number)))[0], 0)
+            self.assertEqual(self.put(first)[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER, number)
+        self.assertEqual(self.put(wire(b"1", producer=(7, 0, 1)))[0], error_codes.DUPLICATE_SEQUENCE_NUMBER)
+        self.broker.idempotence.write()
+        self.settle()
+        self.restart()
+        self.assertEqual(self.put(first)[0], error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        self.assertEqual(self.payloads(), [b"%d" % number for number in range(1, 8)])
 
     def test_a_refused_append_is_no_sequence(self) -> None:
         """The producer sends the batch again once there is room, and it is stored."""

@@ -19,7 +19,7 @@ class KafkaMembersTests(GroupTestCase):
 
     def claim(self, broker: int = 0) -> GroupClaim:
         """Return the claim of a broker, not taken yet."""
-        return GroupClaim(self.outsider, "g", broker)
+        return GroupClaim(self.outsider, "g", broker, self.clock)
 
     def take(self, claim: GroupClaim) -> None:
         """Take a claim."""
@@ -113,7 +113,7 @@ class KafkaMembersTests(GroupTestCase):
         self.take(self.claim(0))
         other = InProcessCoordination(self.host, self.clock)
         self.get(other.connect())
-        second = GroupClaim(other, "g", 1)
+        second = GroupClaim(other, "g", 1, self.clock)
         taking = Deferred.fromCoroutine(second.take())
         self.run_for(0.1)
         self.assertEqual(self.failureResultOf(taking, CoordinatedElsewhere).value.broker, 0)

@@ -116,6 +116,19 @@ class FindTests(SynchronousTestCase):
         with self.assertRaises(SequenceGap):
             self.states.find(batch(65))
 
+    def test_what_lies_before_the_unbroken_run_is_a_gap(self) -> None:
+        """However many batches are stored behind it: the first one was refused, or the producer was forgotten."""
+        states = ProducerStates()
+        for number in range(1, 2 * REMEMBERED):
+            states.found(batch(10 * number), 100 * number, 1)
+            with self.assertRaises(SequenceGap):
+                states.find(batch(0))
+        with self.assertRaises(SequenceTooOld):
+            states.find(batch(10))
+        states.found(batch(200), 2000, 1)
+        with self.assertRaises(SequenceGap):
+            states.find(batch(10))
+
     def test_sequences_begin_again_behind_the_last_number(self) -> None:
         """They are 31 bits."""
         states = ProducerStates()

@@ -6,7 +6,7 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from uuid import uuid4
 
@@ -49,6 +49,8 @@ from logd.topic import TopicPartition
 
 #: Bytes of the longest name of a group.
 _LONGEST_NAME = 250
+#: Positions that are deleted while commits wait.
+_FORGOTTEN_TOGETHER = 10
 
 
 #: A context in which a function is called if the connection of a request is lost.
@@ -213,16 +215,17 @@ class GroupCoordinator:
             await self.coordination.sync()
         return KafkaPositions(self.coordination, name)
 
-    async def forget(self, name: str, places: Collection[TopicPartition]) -> None:
-        """Delete positions of a group. Raises GroupRefused."""
-        held = await self.held(name)
-        with refusals():
-            if held is not None:
-                async with held.lock:
-                    await held.positions.forget(places, held.claim)
-            else:
-                async with self._locks.hold(name):
-                    await KafkaPositions(self.coordination, name).forget(places)
+    async def forget(self, name: str, places: Sequence[TopicPartition]) -> None:
+        """Delete positions of a group, some at a time: commits and generations come in between. Raises GroupRefused."""
+        for begin in range(0, len(places), _FORGOTTEN_TOGETHER):
+            some, held = places[begin : begin + _FORGOTTEN_TOGETHER], await self.held(name)
+            with refusals():
+                if held is not None:
+                    async with held.lock:
+                        await held.positions.forget(some, held.claim)
+                else:
+                    async with self._locks.hold(name):
+                        await KafkaPositions(self.coordination, name).forget(some)
 
     async def released(self, name: str) -> None:
         """Wait until a group that has become empty is given back to the tree."""
@@ -273,8 +276,7 @@ class GroupCoordinator:
                 except CoordinatedElsewhere as error:
                     if error.broker != self.broker_id or name in self._held:
                         raise
-                    claim = GroupClaim(self.coordination, name, self.broker_id)  # an earlier process has left one
-                    await claim.take()
+                    claim = await self._claim(name)  # an earlier process has left one
                     await claim.release()
                     await positions.store_alone(commits)
         except NativeMembers:
@@ -298,13 +300,22 @@ class GroupCoordinator:
                         group=name, most=self._most,
                     )  # fmt: skip
                     raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "this broker coordinates too many groups")
-                claim = GroupClaim(self.coordination, name, self.broker_id)
                 with refusals():
-                    await claim.take()
+                    claim = await self._claim(name)
                 group = KafkaGroup(name, self._clock, self.limits, self.memory, self, self._new_id, claim.generation)
                 held = HeldGroup(group, claim, KafkaPositions(self.coordination, name))
                 self._held[name] = held
                 return held
+
+    async def _claim(self, name: str) -> GroupClaim:
+        claim = GroupClaim(self.coordination, name, self.broker_id, self._clock)
+        try:
+            await claim.take()
+        except CoordinationError as error:
+            if not isinstance(error, CoordinatedElsewhere | NativeMembers):  # it may be there all the same
+                self._background.start(self._release(name, claim))
+            raise
+        return claim
 
     async def _answer(self, answers: Sequence[Callable[[], None]]) -> None:
         """Give answers in turns: each is encoded and sent, some 0.1 ms, and a group may have thousands of members."""

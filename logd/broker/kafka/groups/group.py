@@ -184,12 +184,11 @@ class KafkaGroup:
         self.protocol = choose_protocol(list(self.roster))
         self.state = GroupState.COMPLETING
         self._step.begin(self.roster.rebalance_timeout, self._drop_unsynced)
-        for member in self.roster:
-            member.has_synced = False
+        for member in self.roster:  # also static ones that do not wait
+            member.has_synced = member.is_new = False
         answers: list[Callable[[], None]] = []
         # The leader first: the list of all members, which it is told, then waits for no others.
         for member in sorted(waiting, key=lambda member: member.member_id != self.leader):
-            member.is_new = False
             self.roster.touch(member)
             if (answer := member.take_join()) is not None:
                 answers.append(partial(answer, self._current(member)))
@@ -259,7 +258,7 @@ class KafkaGroup:
         member.tell_sync(SyncAnswer(FENCED_INSTANCE_ID))
         if leader == former:
             self.leader = member.member_id
-        self.roster.touch(member)
+        self.roster.touch(member, NEW_MEMBER_SECONDS if member.is_new else None)
         if self.state is GroupState.STABLE and choose_protocol(list(self.roster)) == self.protocol:
             # It is told of the former leader, also where that was itself: then it does not share out anew.
             answer(evolve(self._current(member), leader=leader, members=()))

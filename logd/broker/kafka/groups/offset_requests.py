@@ -152,12 +152,12 @@ class OffsetRequests:
                 for part in topic.partitions
             ]
             forbidden = await self._forbidden(Operation.READ, (each.topic for each in doomed), turns)
-            # After all turns: a group that gets members meanwhile may read what is to be deleted.
+            # Behind those turns: a group that gets members meanwhile may read what is to be deleted.
             held = await self._groups.held(request.group_id)
             if held is not None and held.group.roster:
                 if held.group.roster.protocol_type != CONSUMER:
                     raise GroupRefused(NON_EMPTY_GROUP)
-                read = subscribed_topics(held.group)
+                read = await subscribed_topics(held.group, (each.name for each in request.topics), turns)
             positions = await self._groups.positions(request.group_id)
             with refusals():
                 there = set(await positions.places())

@@ -12,6 +12,8 @@ from logd.broker.kafka.groups import administration
 from logd.broker.kafka.groups.coordinator import GroupCoordinator, HeldGroup
 from logd.broker.kafka.groups.subscriptions import encode_subscription
 from logd.coord.records import Create
+from logd.deferreds import fair_turns
+from logd.deferreds.fair_turns import FairTurns
 from logd.protocol.kafka.apis import APIS
 from tests.broker.kafka.groups.clients import GroupsTestCase
 
@@ -47,6 +49,20 @@ class OffsetDeleteTests(GroupsTestCase):
         self.assertEqual(client.join(protocols=[protocol]).error_code, 0)
         self.create("u")
         self.assertEqual(self.delete(("t", 0), ("u", 0)), (0, [error_codes.GROUP_SUBSCRIBED_TO_TOPIC, 0]))
+
+    def test_a_subscription_of_very_many_topics(self) -> None:
+        """It is looked through in several turns of the reactor: a client may name half a million in each request."""
+        self.create("u")
+        client = self.client()
+        protocol = client.join_request().protocols[0]
+        protocol.metadata = encode_subscription(["", *map(str, range(20_000)), "t"])
+        self.assertEqual(client.join(protocols=[protocol]).error_code, 0)
+        self.patch(fair_turns, "TURN_SECONDS", 0.0)
+        rested: list[FairTurns] = []
+        rest = FairTurns.rest
+        self.patch(FairTurns, "rest", lambda turns: rested.append(turns) or rest(turns))  # type: ignore[func-returns-value]
+        self.assertEqual(self.delete(("t", 0), ("u", 0)), (0, [error_codes.GROUP_SUBSCRIBED_TO_TOPIC, 0]))
+        self.assertGreater(len(rested), 20)
 
 
 class ListGroupsTests(GroupsTestCase):

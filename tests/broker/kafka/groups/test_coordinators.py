@@ -32,6 +32,23 @@ class CoordinatorsTests(CoordinatorsTestCase):
         self.assertEqual(self.refusal(other.commit("g", {T0: Committed(5)}, "", None, -1)), 16)
         self.assertEqual(self.refusal(other.positions("g")), 16)
 
+    def test_a_commit_while_very_many_positions_are_deleted(self) -> None:
+        """It comes in between, as does the next generation: each position takes some calls of the tree."""
+        member = self.join(0)
+        doomed = [TopicPartition("gone", number) for number in range(100)]
+        for where in doomed:
+            self.get(self.outsider.create(paths.group_offset("g", *where), b"5", makepath=True))
+        self.trees[0].link.delay = lambda: 0.05
+        deleting = Deferred.fromCoroutine(member.broker.forget("g", doomed))
+        self.run_for(0.5)
+        committing = self.commit(member, 5)
+        self.run_for(6.0)
+        self.assertEqual(self.successResultOf(committing), 0)
+        self.assertNoResult(deleting)
+        self.trees[0].link.delay = lambda: 0.0
+        self.get(deleting)
+        self.assertEqual(self.get(self.outsider.get_children("/consumers/g/offsets/gone")), [])
+
     def test_both_are_asked_at_once(self) -> None:
         """A create decides which of them coordinates; the other one says so."""
         joining = [Deferred.fromCoroutine(broker.join("g", ASKED, never_lost)) for broker in self.brokers]

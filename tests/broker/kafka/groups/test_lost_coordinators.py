@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.broker.kafka.groups.members import JoinAnswer
-from logd.coord.records import Check, Create, Delete, Multi, Request, SetData
+from logd.coord.errors import ConnectionLoss
+from logd.coord.records import Check, Create, Delete, GetChildren, Multi, Request, SetData
 from tests.broker.kafka.groups.coordinators import CoordinatorsTestCase, SingleMember, never_lost
 from tests.broker.kafka.groups.states import ASKED
 
@@ -103,6 +104,25 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         self.join(0)
         self.assertEqual(self.get(self.outsider.get("/consumers/g/generation"))[0], b"1")
 
+    def test_a_tree_that_refuses_calls_at_once(self) -> None:
+        """So it is while too many wait already: the broker tries again in later turns of the reactor."""
+        tree: Any = self.trees[0]
+        asked = []
+
+        def refuse(*_: Any) -> Deferred[Any]:
+            asked.append(self.clock.seconds())
+            return fail(ConnectionLoss() if len(asked) < 1000 else AssertionError("the reactor stands still"))
+
+        member = self.join(0)
+        joining = Deferred.fromCoroutine(member.broker.join("g", ASKED, never_lost))
+        self.patch(tree, "multi", refuse)
+        again = evolve(ASKED, member_id=member.answer.member_id)
+        rejoining = Deferred.fromCoroutine(member.broker.join("g", again, never_lost))
+        self.run_for(1.0)
+        self.assertIn(len(asked), range(5, 21))
+        del tree.multi
+        self.assertEqual({self.get(joining).generation, self.get(rejoining).generation}, {2})
+
     def test_a_claim_that_cannot_be_given_back(self) -> None:
         """It is given back when the tree answers again: native consumers need not wait for the session's end."""
         member = self.join(0)
@@ -112,6 +132,25 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         self.run_for(3.0)
         self.mend(0)
         self.run_for(0.5)
+        self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
+
+    def test_a_claim_that_is_made_in_vain(self) -> None:
+        """It is given back, though its group has no member: the look for native consumers behind it failed."""
+        execute, link = self.host.execute, self.trees[0].link
+        claimed = []
+
+        def cut(attachment: Any, request: Request, answered: Any) -> None:
+            if isinstance(request, Multi) and isinstance(request.operations[0], Create):
+                claimed.append(request)
+            elif claimed and isinstance(request, GetChildren):
+                self.host.execute = execute  # type: ignore[method-assign]
+                link.cut()
+                return
+            execute(attachment, request, answered)
+
+        self.host.execute = cut  # type: ignore[method-assign]
+        self.assertEqual(self.refusal(self.brokers[0].join("g", ASKED, never_lost)), 15)
+        self.run_for(2.0)
         self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
 
     def test_a_generation_of_a_former_coordinator(self) -> None:
