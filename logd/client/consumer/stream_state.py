@@ -198,10 +198,12 @@ class StreamState:
     def _position_of(self, partition: int) -> int:
         """Return the position behind the messages handed over of a partition; -1 while unknown or not the stream's."""
         fetch = self._fetches.get((self.topic, partition))
-        if fetch is None:
-            return -1
+        return -1 if fetch is None else self._handed(fetch)
+
+    def _handed(self, fetch: PartitionFetch) -> int:
+        """Return the position behind the messages handed over of a partition."""
         batch = self._batch
-        in_hand = batch is not None and (batch.topic, batch.partition) == (self.topic, partition)
+        in_hand = batch is not None and (batch.topic, batch.partition) == (fetch.topic, fetch.partition)
         if batch is not None and in_hand and length_hint(self.messages):
             return self._begun(batch)
         return fetch.position

@@ -80,6 +80,8 @@ class GroupStreamState(StreamState):
     def end_handling(self) -> None:
         """Count again as ``commit`` says."""
         if self._withheld is not None and self._withheld.counts_alone:
+            for fetch in self._marks.keys() & self._past.values():
+                fetch.seek(self._handled(fetch))  # the rest of what was handed over of it is not handled here
             self._explicit = False
         super().end_handling()
         self._asked()
@@ -176,7 +178,7 @@ class GroupStreamState(StreamState):
         hand = self._hand
         if hand is None or hand[0] is not fetch:
             raw = self._raw.get(fetch)
-            return fetch.position if raw is None else raw.position
+            return self._handed(fetch) if raw is None else raw.position
         item = hand[1]
         if isinstance(item, RawChunk):
             return self._raw[fetch].handled
