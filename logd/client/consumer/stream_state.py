@@ -167,6 +167,15 @@ class StreamState:
         self._batch = None
         return rest
 
+    def put_back_begun(self) -> None:
+        """Continue at the rest of a batch that was begun message by message, if there is any."""
+        self._settle_audit()
+        rest = self.take_begun()
+        fetch = None if rest is None else self.fetch_of(rest.topic, rest.partition)
+        if rest is not None and fetch is not None:
+            fetch.seek(rest.position)
+            self._fetcher.wake(fetch)
+
     def _begun(self, batch: MessageBatch) -> int:
         """Return the position behind the messages of a batch that were handed over one by one."""
         delivered = len(batch.messages) - length_hint(self.messages)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
 from twisted.internet.defer import CancelledError, Deferred
 
 from logd.protocol.message import Message
@@ -11,9 +14,11 @@ from tests.client.groups import Application, ClientGroupTestCase
 #: Bytes of one of the topic's entries: length, magic, crc and "t-0-0000".
 ENTRY = 4 + 1 + 4 + 8
 
+T = TypeVar("T")
+
 
 class MixedReadingTests(ClientGroupTestCase):
-    """A stream whose messages are read one by one, then by a handler."""
+    """A stream whose messages are read one by one, then by a handler or raw."""
 
     def positions(self, app: Application) -> list[int]:
         """Commit, and return the stored positions."""
@@ -104,3 +109,23 @@ class MixedReadingTests(ClientGroupTestCase):
         expected = [50 * ENTRY] * 4
         expected[2] = 3 * ENTRY
         self.assertEqual(self.positions(app), expected)
+
+    def test_raw_bytes_begin_behind_the_messages_handed_over_one_by_one(self) -> None:
+        """The rest of their batch is neither passed nor committed."""
+        app = Application(self, commit_interval=0.0)
+        self.run_for(0.5)
+        (stream,) = app.streams
+        first = self.successResultOf(stream.get())
+        chunks = stream.raw()
+        begun: dict[int, int] = {}
+        for _ in range(4):
+            chunk = self.successResultOf(Deferred.fromCoroutine(_anext(chunks)))
+            begun.setdefault(chunk.partition, chunk.position)
+            self.run_for(0.2)
+        expected = dict.fromkeys(range(4), 0)
+        expected[first.partition] = ENTRY
+        self.assertEqual(begun, expected)
+
+
+async def _anext(items: AsyncIterator[T]) -> T:
+    return await anext(items)
