@@ -176,7 +176,9 @@ class GroupShare:
         self._claims.forget()
 
     def refused(self, error: LogdError) -> None:
-        """Tell the reader that this consumer cannot be a member now."""
+        """Stop the delivery, and tell the reader that this consumer cannot be a member now: it waits for a start."""
+        if self._tenure.delivering:
+            self._tenure.stop()
         self._tenure.refused(error)
 
     def _give_up(self, lost: list[TopicPartition]) -> list[TopicPartition]:
