@@ -86,6 +86,19 @@ class BlockingGroupStream(BlockingStream):
             self._group_pump.hand = InHand(self._batch, self._messages, len(self._batch.messages))
         return advanced
 
+    def _take_begun(self) -> MessageBatch | None:
+        pump = self._group_pump
+        hand, pump.hand = pump.hand, None  # else its rest would look as if it were handled
+        delivered = 0 if hand is None else len(hand.batch.messages) - length_hint(self._messages)
+        begun = super()._take_begun()
+        if begun is None or hand is None:
+            pump.hand = hand
+            return begun
+        if pump.taken and delivered:
+            self._reactor.callFromThread(pump.handled, hand.batch.messages[delivered - 1])
+        pump.hand = InHand(begun, None, len(begun.messages))
+        return begun
+
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
         pump = self._group_pump
         hand, pump.hand = pump.hand, None

@@ -103,6 +103,25 @@ class BlockingGroupTests(BlockingTestCase):
         await self.on_thread(work)
         self.assertEqual(await self.committed(), 20)
 
+    async def test_batches_begin_with_the_rest_of_the_one_at_hand(self) -> None:
+        """It was begun message by message, and its rest counts once the batch behind it is asked for."""
+        tree = await self.tree()
+
+        def work() -> list[tuple[int, int]]:
+            with self.group(tree, decode_messages=10) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                for _ in islice(stream, 3):
+                    pass
+                seen = []
+                for batch in islice(stream.batches(), 3):
+                    consumer.commit()
+                    seen.append((batch.position, len(batch.messages)))
+                return seen
+
+        seen = await self.on_thread(work)
+        self.assertEqual(seen, [(ENTRY * 3, 7), (0, 10), (ENTRY * 10, 10)])
+        self.assertEqual(await self.committed(), 20)
+
     async def test_messages_count_when_the_application_names_them(self) -> None:
         """With commit="handled" nothing else does."""
         tree = await self.tree()
