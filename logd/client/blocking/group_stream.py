@@ -12,6 +12,7 @@ from logd.client.blocking.reactor_thread import call_there
 from logd.client.blocking.stream import BATCHES_BETWEEN, BlockingStream, Pump
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group_stream import GroupStream
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
@@ -36,8 +37,18 @@ class GroupPump(Pump):
         super().__init__(stream, thread_queue)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
+        #: The batch that the thread had when its partition was taken away, and the fetch that it came from.
+        self._former: tuple[MessageBatch, PartitionFetch | None] | None = None
+        self._accounted_for = stream.group_state.accounted_for
         #: True: asking for the next message marks the previous one as handled.
         self.taken = stream.read_from_thread(self._before_report, self._revoked)
+
+    def count(self, hand: InHand, item: Message | MessageBatch) -> None:
+        """Mark an item of a batch as handled, unless its partition has come back since, at any position or anew."""
+        batch = hand.batch
+        former, fetch = self._former or (None, None)
+        if former is not batch or self._accounted_for(batch.topic, batch.partition) is fetch:
+            self.handled(item)
 
     def _before_report(self) -> None:
         """Mark what the thread has handled of its current batch, before positions are reported."""
@@ -45,19 +56,17 @@ class GroupPump(Pump):
         if self.taken and hand is not None and hand.messages is not None:
             delivered = len(hand.batch.messages) - length_hint(hand.messages)
             if delivered > 1:
-                self.handled(hand.batch.messages[delivered - 2])
+                self.count(hand, hand.batch.messages[delivered - 2])
 
     def _revoked(self, where: TopicPartition | None, failed: bool) -> None:
         """Drop queued batches of a partition that was taken away (None: of all)."""
         self.thread_queue.drop(lambda batch: where is None or (batch.topic, batch.partition) == where)
         hand = self.hand
-        if (
-            hand is not None
-            and hand.messages is not None
-            and where in (None, (hand.batch.topic, hand.batch.partition))
-            and (left := length_hint(hand.messages))
-        ):
-            del hand.batch.messages[-left:]  # it ends the iterator over them
+        if hand is not None and where in (None, (hand.batch.topic, hand.batch.partition)):
+            if self._former is None or self._former[0] is not hand.batch:
+                self._former = hand.batch, self._accounted_for(hand.batch.topic, hand.batch.partition)
+            if hand.messages is not None and (left := length_hint(hand.messages)):
+                del hand.batch.messages[-left:]  # it ends the iterator over them
         if failed:
             self.begin()
 
@@ -95,7 +104,7 @@ class BlockingGroupStream(BlockingStream):
             pump.hand = hand
             return begun
         if pump.taken and delivered:
-            self._reactor.callFromThread(pump.handled, hand.batch.messages[delivered - 1])
+            self._reactor.callFromThread(pump.count, hand, hand.batch.messages[delivered - 1])
         pump.hand = InHand(begun, None, len(begun.messages))
         return begun
 
@@ -107,7 +116,7 @@ class BlockingGroupStream(BlockingStream):
             if hand.messages is not None and len(hand.batch.messages) < hand.length:  # the rest of it was taken away
                 item = hand.batch.messages[-1] if hand.batch.messages else None
             if item is not None:
-                self._reactor.callFromThread(pump.handled, item)
+                self._reactor.callFromThread(pump.count, hand, item)
         batch = super()._next_batch(timeout)
         if batch is not None:
             pump.hand = InHand(batch, None, len(batch.messages))

@@ -9,11 +9,15 @@ from os import urandom
 from typing import Any, cast
 
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from logd.client.blocking.clients import Consumer
 from logd.client.blocking.group_stream import BlockingGroupStream
+from logd.client.blocking.reactor_thread import wait_there
 from logd.coord import paths
+from logd.coord.groups.group_changes import move_positions
+from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
@@ -23,7 +27,7 @@ from logd.interfaces import Clock
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
-from logd.topic import TopicEntry
+from logd.topic import TopicEntry, TopicPartition
 from tests.client.blocking.test_clients import BlockingTestCase
 
 _CLOCK = cast(Clock, reactor)
@@ -154,6 +158,34 @@ class BlockingGroupTests(BlockingTestCase):
         every = self.logs[0].payloads() + self.logs[1].payloads()
         self.assertEqual(sorted({*mine, *theirs}), sorted(every))
         self.assertLessEqual(len(mine) + len(theirs), 201)
+
+    async def test_a_message_from_before_a_reset_does_not_count_behind_it(self) -> None:
+        """The thread is busy with it while the positions are moved to the start: all before it is to be read again."""
+        tree = await self.tree()
+        given: list[int] = []
+
+        async def reset() -> None:
+            seen = await OffsetRegistry(self.eye, "g").read_all("topic1")
+            places = {TopicPartition("topic1", number): offset for number, offset in seen.items()}
+            await move_positions(self.eye, "g", places, dict.fromkeys(places, 0))
+
+        def work() -> tuple[int, int]:
+            with self.group(tree, decode_messages=10, on_assigned=lambda places: given.append(len(places))) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                for _ in islice(stream, 25):
+                    pass
+                consumer.commit()
+                wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(reset()))
+                deadline = time.monotonic() + 60.0
+                while len(given) < 2 or len(stream._thread_queue._items) < 4:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
+                message = stream.get(60.0)
+                consumer.commit()
+                return message.id, len(given)
+
+        self.assertEqual(await self.on_thread(work), (0, 2))
+        self.assertEqual(await self.committed(), 0)
 
     async def test_reading_goes_on_after_a_failure(self) -> None:
         """A stream that failed over damage reads the partitions that it is given next."""

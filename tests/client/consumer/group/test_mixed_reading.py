@@ -101,7 +101,12 @@ class MixedReadingTests(ClientGroupTestCase):
         self.run_for(0.5)
         handling.cancel()
         self.failureResultOf(handling, CancelledError)
-        stream.handle(lambda message: got.append(message.id) or Deferred(), concurrency=4)
+
+        def busy(message: Message) -> Deferred[None]:
+            got.append(message.id)
+            return Deferred()
+
+        stream.handle(busy, concurrency=4)
         self.run_for(0.5)
         cleaned.callback(None)
         self.run_for(0.5)
