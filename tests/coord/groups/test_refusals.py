@@ -37,7 +37,7 @@ class RefusalTests(GroupTestCase):
         refusals.append(GroupAuthorizationFailed("user u may not read in group g"))
         read = coordination.get_children_and_watch
 
-        def refusing(path: str, timeout: float | None = None) -> tuple[Deferred[object], Deferred[WatchEvent]]:
+        def refusing(path: str, timeout: float | None = None) -> tuple[Deferred[list[str]], Deferred[WatchEvent]]:
             return (fail(NoAuth(path=path)), Deferred()) if refusals else read(path, timeout)
 
         self.patch(coordination, "get_children_and_watch", refusing)
