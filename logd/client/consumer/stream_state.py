@@ -212,10 +212,11 @@ class StreamState:
     def _handed(self, fetch: PartitionFetch) -> int:
         """Return the position behind the messages handed over of a partition."""
         batch = self._batch
-        in_hand = batch is not None and (batch.topic, batch.partition) == (fetch.topic, fetch.partition)
-        if batch is not None and in_hand and length_hint(self.messages):
-            return self._begun(batch)
-        return fetch.position
+        if batch is None or not length_hint(self.messages):
+            return fetch.position
+        return (
+            self._begun(batch) if (batch.topic, batch.partition) == (fetch.topic, fetch.partition) else fetch.position
+        )
 
     async def wait_assigned(self) -> tuple[int, ...]:
         """Return the partitions, once they are known."""
