@@ -50,6 +50,13 @@ class GroupPump(Pump):
         if former is not batch or self._accounted_for(batch.topic, batch.partition) is fetch:
             self.handled(item)
 
+    def name(self, hand: InHand | None, item: Message | MessageBatch) -> None:
+        """Mark an item that the application names: one of the batch in hand, if that is of the same partition."""
+        if hand is not None and (item.topic, item.partition) == (hand.batch.topic, hand.batch.partition):
+            self.count(hand, item)
+        else:
+            self.handled(item)
+
     def _before_report(self) -> None:
         """Mark what the thread has handled of its current batch, before positions are reported."""
         hand = self.hand
@@ -83,11 +90,12 @@ class BlockingGroupStream(BlockingStream):
 
     def handled(self, item: Message | MessageBatch) -> None:
         """Mark an item as handled; see GroupStream.handled."""
-        call_there(self._reactor, lambda: self._group_pump.handled(item))
+        hand = self._group_pump.hand
+        call_there(self._reactor, lambda: self._group_pump.name(hand, item))
 
     def _count_handled(self, message: Message) -> None:
         if not self._group_pump.taken:  # else asking for the next one counts
-            self._reactor.callFromThread(self._group_pump.handled, message)
+            self._reactor.callFromThread(self._group_pump.name, self._group_pump.hand, message)
 
     def _advance(self, timeout: float | None) -> bool:
         advanced = super()._advance(timeout)

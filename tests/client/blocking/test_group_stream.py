@@ -159,33 +159,73 @@ class BlockingGroupTests(BlockingTestCase):
         self.assertEqual(sorted({*mine, *theirs}), sorted(every))
         self.assertLessEqual(len(mine) + len(theirs), 201)
 
+    async def reset(self) -> None:
+        """Move the group's positions to the start, as `logd groups reset --force` does."""
+        seen = await OffsetRegistry(self.eye, "g").read_all("topic1")
+        places = {TopicPartition("topic1", number): offset for number, offset in seen.items()}
+        await move_positions(self.eye, "g", places, dict.fromkeys(places, 0))
+
+    def reset_meanwhile(self, stream: BlockingGroupStream, given: list[int]) -> None:
+        """Move the positions while the thread has a message, until messages of before it are between the threads."""
+        before = len(given)
+        wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(self.reset()))
+        deadline = time.monotonic() + 60.0
+        while len(given) == before or len(stream._thread_queue._items) < 4:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
     async def test_a_message_from_before_a_reset_does_not_count_behind_it(self) -> None:
         """The thread is busy with it while the positions are moved to the start: all before it is to be read again."""
+        for how in ("taken", "handled"):
+            tree = await self.tree()
+            given: list[int] = []
+
+            def work(tree: InProcessCoordination = tree, how: str = how, given: list[int] = given) -> int:
+                with self.group(
+                    tree, decode_messages=10, commit=how, on_assigned=lambda places: given.append(len(places))
+                ) as consumer:
+                    (stream,) = consumer.create_message_streams("topic1", 1)
+                    assert isinstance(stream, BlockingGroupStream)
+                    for message in islice(stream, 25):
+                        stream.handled(message)
+                    consumer.commit()
+                    self.reset_meanwhile(stream, given)
+                    stream.handled(message)
+                    again = stream.get(60.0)
+                    consumer.commit()
+                    return again.id
+
+            self.assertEqual(await self.on_thread(work), 0)
+            self.assertEqual(await self.committed(), 0)
+
+    async def test_a_message_that_was_handled_during_a_reset_does_not_count_behind_it(self) -> None:
+        """Its function has returned when the positions are at the start."""
         tree = await self.tree()
         given: list[int] = []
+        handled: list[int] = []
+        stored: list[int] = []
 
-        async def reset() -> None:
-            seen = await OffsetRegistry(self.eye, "g").read_all("topic1")
-            places = {TopicPartition("topic1", number): offset for number, offset in seen.items()}
-            await move_positions(self.eye, "g", places, dict.fromkeys(places, 0))
-
-        def work() -> tuple[int, int]:
-            with self.group(tree, decode_messages=10, on_assigned=lambda places: given.append(len(places))) as consumer:
+        def work() -> None:
+            with self.group(
+                tree, decode_messages=10, commit="handled", on_assigned=lambda places: given.append(len(places))
+            ) as consumer:
                 (stream,) = consumer.create_message_streams("topic1", 1)
-                for _ in islice(stream, 25):
-                    pass
-                consumer.commit()
-                wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(reset()))
-                deadline = time.monotonic() + 60.0
-                while len(given) < 2 or len(stream._thread_queue._items) < 4:
-                    self.assertLess(time.monotonic(), deadline)
-                    time.sleep(0.01)
-                message = stream.get(60.0)
-                consumer.commit()
-                return message.id, len(given)
+                assert isinstance(stream, BlockingGroupStream)
 
-        self.assertEqual(await self.on_thread(work), (0, 2))
-        self.assertEqual(await self.committed(), 0)
+                def handle(message: Message) -> None:
+                    handled.append(message.id)
+                    if len(handled) == 25:
+                        self.reset_meanwhile(stream, given)
+                    elif len(handled) == 26:
+                        consumer.commit()
+                        stored.append(wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(self.committed())))
+                        raise ValueError("broken")
+
+                with contextlib.suppress(ValueError):
+                    stream.handle(handle, retries=0)
+
+        await self.on_thread(work)
+        self.assertEqual((handled[25], stored), (0, [0]))
 
     async def test_reading_goes_on_after_a_failure(self) -> None:
         """A stream that failed over damage reads the partitions that it is given next."""
