@@ -43,6 +43,16 @@ class GroupPump(Pump):
         #: True: asking for the next message marks the previous one as handled.
         self.taken = stream.read_from_thread(self._before_report, self._revoked)
 
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
+        """Seek as Pump does; the batch in hand counts no more, since its messages may come again."""
+        stream = self._stream
+        super().seek(partition, position, topic)
+        hand = self.hand
+        if stream is not None and hand is not None:
+            where = stream.topic if topic is None else topic, partition
+            if where == (hand.batch.topic, hand.batch.partition):
+                self.hand = None
+
     def count(self, hand: InHand, item: Message | MessageBatch) -> None:
         """Mark an item of a batch as handled, unless its partition has come back since, at any position or anew."""
         batch = hand.batch

@@ -227,6 +227,28 @@ class BlockingGroupTests(BlockingTestCase):
         await self.on_thread(work)
         self.assertEqual((handled[25], stored), (0, [0]))
 
+    async def test_a_batch_that_is_sought_again_does_not_count(self) -> None:
+        """The application could not handle it, and asks for it once more."""
+        tree = await self.tree()
+        self.logs[1].data.clear()
+
+        def work() -> tuple[int, int]:
+            with self.group(tree, decode_messages=10) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                batches = stream.batches(60.0)
+                first = next(batches)
+                deadline = time.monotonic() + 60.0
+                stream.seek(first.partition, first.position)
+                while not any(batch.position == first.position for batch in stream._thread_queue._items):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
+                again = next(batches)
+                consumer.commit()
+                return first.position, again.position
+
+        self.assertEqual(await self.on_thread(work), (0, 0))
+        self.assertEqual(await self.committed(), 0)
+
     async def test_reading_goes_on_after_a_failure(self) -> None:
         """A stream that failed over damage reads the partitions that it is given next."""
         tree = await self.tree()
