@@ -54,11 +54,15 @@ class GroupPump(Pump):
                 self.hand = None
 
     def count(self, hand: InHand, item: Message | MessageBatch) -> None:
-        """Mark an item of a batch as handled, unless its partition has come back since, at any position or anew."""
+        """Mark an item of a batch as handled, unless its partition has come back since."""
+        if not self.is_back(hand):
+            self.handled(item)
+
+    def is_back(self, hand: InHand) -> bool:
+        """Return whether a batch's partition was taken away and has come back since, at any position or made again."""
         batch = hand.batch
         former, fetch = self._former or (None, None)
-        if former is not batch or self._accounted_for(batch.topic, batch.partition) is fetch:
-            self.handled(item)
+        return former is batch and self._accounted_for(batch.topic, batch.partition) is not fetch
 
     def name(self, hand: InHand | None, item: Message | MessageBatch) -> None:
         """Mark an item that the application names: one of the batch in hand, if that is of the same partition."""
@@ -102,6 +106,11 @@ class BlockingGroupStream(BlockingStream):
         """Mark an item as handled; see GroupStream.handled."""
         hand = self._group_pump.hand
         call_there(self._reactor, lambda: self._group_pump.name(hand, item))
+
+    def _put_back(self, message: Message) -> None:
+        hand = self._group_pump.hand
+        if hand is None or not call_there(self._reactor, lambda: self._group_pump.is_back(hand)):
+            super()._put_back(message)
 
     def _count_handled(self, message: Message) -> None:
         if not self._group_pump.taken:  # else asking for the next one counts

@@ -166,13 +166,17 @@ class BlockingStream:
                 handled = handling.handle(message)
             finally:
                 if not handled:
-                    with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
-                        self.seek(message.partition, message.id, message.topic)
+                    self._put_back(message)
             if not handled:
                 return
             self._count_handled(message)
             if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
                 return
+
+    def _put_back(self, message: Message) -> None:
+        """Let reading go on at a message that is not handled."""
+        with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
+            self.seek(message.partition, message.id, message.topic)
 
     def _count_handled(self, message: Message) -> None:
         """Do nothing; streams of groups count what is handled."""

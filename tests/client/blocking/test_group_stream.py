@@ -227,6 +227,30 @@ class BlockingGroupTests(BlockingTestCase):
         await self.on_thread(work)
         self.assertEqual((handled[25], stored), (0, [0]))
 
+    async def test_a_message_that_fails_during_a_reset_does_not_move_the_position_back_to_it(self) -> None:
+        """Reading goes on at the start, where the positions are by then."""
+        tree = await self.tree()
+        given: list[int] = []
+        handled: list[int] = []
+
+        def work() -> int:
+            with self.group(tree, decode_messages=10, on_assigned=lambda places: given.append(len(places))) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                assert isinstance(stream, BlockingGroupStream)
+
+                def handle(message: Message) -> None:
+                    handled.append(message.id)
+                    if len(handled) == 25:
+                        self.reset_meanwhile(stream, given)
+                        raise ValueError("broken")
+
+                with contextlib.suppress(ValueError):
+                    stream.handle(handle, retries=0)
+                return stream.get(60.0).id
+
+        self.assertEqual(await self.on_thread(work), 0)
+        self.assertEqual(await self.committed(), 0)
+
     async def test_a_batch_that_is_sought_again_does_not_count(self) -> None:
         """The application could not handle it, and asks for it once more."""
         tree = await self.tree()
