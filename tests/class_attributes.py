@@ -30,7 +30,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.broker.requests.core.BrokerCore": (29, "the parts of a broker that the handlers see"),
     "logd.broker.topics.reconciler.TopicReconciler": (19, "three queues of one worker; each part has its own class"),
     "logd.client.consumer.group.group_stream_state.GroupStreamState": (26, "a StreamState of 18; 8 of its own"),
-    "logd.client.consumer.group.reader.Group": (18, "the settings of a group, and the streams that they apply to"),
+    "logd.client.consumer.group.reader.Group": (17, "the settings of a group, and the streams that they apply to"),
     "logd.client.consumer.fetching.partition_fetch.PartitionFetch": (17, "one state, whose parts have their classes"),
     "logd.client.producer.batches.batch.ProducerBatch": (
         16,

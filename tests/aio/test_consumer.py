@@ -75,6 +75,33 @@ class ConsumerTests(ModelTestCase):
 
         self.run_loop(main)
 
+    def test_a_handling_that_is_cancelled_goes_back_at_once(self) -> None:
+        """The task of its function ends later, and a program may store the positions before that."""
+
+        async def main() -> None:
+            self.begin()
+            self.store(10)
+            async with self.consumer() as consumer:
+                stream = consumer.stream("t")
+                handled: list[Message] = []
+                busy = asyncio.Event()
+
+                async def handler(message: Message) -> None:
+                    if len(handled) == 3:
+                        busy.set()
+                        await asyncio.Event().wait()
+                    handled.append(message)
+
+                handling = asyncio.create_task(stream.handle(handler))
+                await busy.wait()
+                handling.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await handling
+                self.assertEqual(stream.positions(), {0: handled[-1].next_position})
+                self.assertEqual((await stream.get()).payload, b"3")
+
+        self.run_loop(main)
+
     def test_closing_ends_every_way_of_reading(self) -> None:
         """A task that waits is told."""
 

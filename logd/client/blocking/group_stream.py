@@ -12,6 +12,7 @@ from logd.client.blocking.reactor_thread import call_there
 from logd.client.blocking.stream import BATCHES_BETWEEN, BlockingStream, Pump
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group_stream import GroupStream
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
@@ -36,8 +37,39 @@ class GroupPump(Pump):
         super().__init__(stream, thread_queue)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
+        #: The batch that the thread had when its partition was taken away, and the fetch that it came from.
+        self._former: tuple[MessageBatch, PartitionFetch | None] | None = None
+        self._accounted_for = stream.group_state.accounted_for
         #: True: asking for the next message marks the previous one as handled.
         self.taken = stream.read_from_thread(self._before_report, self._revoked)
+
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
+        """Seek as Pump does; the batch in hand counts no more, since its messages may come again."""
+        stream = self._stream
+        super().seek(partition, position, topic)
+        hand = self.hand
+        if stream is not None and hand is not None:
+            where = stream.topic if topic is None else topic, partition
+            if where == (hand.batch.topic, hand.batch.partition):
+                self.hand = None
+
+    def count(self, hand: InHand, item: Message | MessageBatch) -> None:
+        """Mark an item of a batch as handled, unless its partition has come back since."""
+        if not self.is_back(hand):
+            self.handled(item)
+
+    def is_back(self, hand: InHand) -> bool:
+        """Return whether a batch's partition was taken away and has come back since, at any position or made again."""
+        batch = hand.batch
+        former, fetch = self._former or (None, None)
+        return former is batch and self._accounted_for(batch.topic, batch.partition) is not fetch
+
+    def name(self, hand: InHand | None, item: Message | MessageBatch) -> None:
+        """Mark an item that the application names: one of the batch in hand, if that is of the same partition."""
+        if hand is not None and (item.topic, item.partition) == (hand.batch.topic, hand.batch.partition):
+            self.count(hand, item)
+        else:
+            self.handled(item)
 
     def _before_report(self) -> None:
         """Mark what the thread has handled of its current batch, before positions are reported."""
@@ -45,19 +77,17 @@ class GroupPump(Pump):
         if self.taken and hand is not None and hand.messages is not None:
             delivered = len(hand.batch.messages) - length_hint(hand.messages)
             if delivered > 1:
-                self.handled(hand.batch.messages[delivered - 2])
+                self.count(hand, hand.batch.messages[delivered - 2])
 
     def _revoked(self, where: TopicPartition | None, failed: bool) -> None:
         """Drop queued batches of a partition that was taken away (None: of all)."""
         self.thread_queue.drop(lambda batch: where is None or (batch.topic, batch.partition) == where)
         hand = self.hand
-        if (
-            hand is not None
-            and hand.messages is not None
-            and where in (None, (hand.batch.topic, hand.batch.partition))
-            and (left := length_hint(hand.messages))
-        ):
-            del hand.batch.messages[-left:]  # it ends the iterator over them
+        if hand is not None and where in (None, (hand.batch.topic, hand.batch.partition)):
+            if self._former is None or self._former[0] is not hand.batch:
+                self._former = hand.batch, self._accounted_for(hand.batch.topic, hand.batch.partition)
+            if hand.messages is not None and (left := length_hint(hand.messages)):
+                del hand.batch.messages[-left:]  # it ends the iterator over them
         if failed:
             self.begin()
 
@@ -74,17 +104,36 @@ class BlockingGroupStream(BlockingStream):
 
     def handled(self, item: Message | MessageBatch) -> None:
         """Mark an item as handled; see GroupStream.handled."""
-        call_there(self._reactor, lambda: self._group_pump.handled(item))
+        hand = self._group_pump.hand
+        call_there(self._reactor, lambda: self._group_pump.name(hand, item))
+
+    def _put_back(self, message: Message) -> None:
+        hand = self._group_pump.hand
+        if hand is None or not call_there(self._reactor, lambda: self._group_pump.is_back(hand)):
+            super()._put_back(message)
 
     def _count_handled(self, message: Message) -> None:
         if not self._group_pump.taken:  # else asking for the next one counts
-            self._reactor.callFromThread(self._group_pump.handled, message)
+            self._reactor.callFromThread(self._group_pump.name, self._group_pump.hand, message)
 
     def _advance(self, timeout: float | None) -> bool:
         advanced = super()._advance(timeout)
         if advanced and self._batch is not None:
             self._group_pump.hand = InHand(self._batch, self._messages, len(self._batch.messages))
         return advanced
+
+    def _take_begun(self) -> MessageBatch | None:
+        pump = self._group_pump
+        hand, pump.hand = pump.hand, None  # else its rest would look as if it were handled
+        delivered = 0 if hand is None else len(hand.batch.messages) - length_hint(self._messages)
+        begun = super()._take_begun()
+        if begun is None or hand is None:
+            pump.hand = hand
+            return begun
+        if pump.taken and delivered:
+            self._reactor.callFromThread(pump.count, hand, hand.batch.messages[delivered - 1])
+        pump.hand = InHand(begun, None, len(begun.messages))
+        return begun
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
         pump = self._group_pump
@@ -94,7 +143,7 @@ class BlockingGroupStream(BlockingStream):
             if hand.messages is not None and len(hand.batch.messages) < hand.length:  # the rest of it was taken away
                 item = hand.batch.messages[-1] if hand.batch.messages else None
             if item is not None:
-                self._reactor.callFromThread(pump.handled, item)
+                self._reactor.callFromThread(pump.count, hand, item)
         batch = super()._next_batch(timeout)
         if batch is not None:
             pump.hand = InHand(batch, None, len(batch.messages))

@@ -101,6 +101,9 @@ class BlockingStream:
 
     def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
         """Yield batches, for ever or until none comes within ``timeout`` seconds (TimeoutError)."""
+        begun = self._take_begun()
+        if begun is not None:
+            yield begun
         while (batch := self._next_batch(timeout)) is not None:
             yield batch
 
@@ -163,13 +166,17 @@ class BlockingStream:
                 handled = handling.handle(message)
             finally:
                 if not handled:
-                    with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
-                        self.seek(message.partition, message.id, message.topic)
+                    self._put_back(message)
             if not handled:
                 return
             self._count_handled(message)
             if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
                 return
+
+    def _put_back(self, message: Message) -> None:
+        """Let reading go on at a message that is not handled."""
+        with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
+            self.seek(message.partition, message.id, message.topic)
 
     def _count_handled(self, message: Message) -> None:
         """Do nothing; streams of groups count what is handled."""
@@ -210,6 +217,19 @@ class BlockingStream:
         self._batch = batch
         self._messages = iter(batch.messages)
         return True
+
+    def _take_begun(self) -> MessageBatch | None:
+        """Return the rest of a batch that was begun message by message, if there is any."""
+        batch = self._batch
+        if batch is None:
+            return None
+        delivered = len(batch.messages) - length_hint(self._messages)
+        rest = list(self._messages)  # empty if its partition was taken away meanwhile
+        if not rest:
+            return None
+        self._batch = None
+        position = batch.messages[delivered - 1].next_position if delivered else batch.position
+        return batch._replace(messages=rest, position=position)
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
         batch = self._thread_queue.get(timeout)

@@ -113,9 +113,12 @@ class Handling:
                 raise self._error
         finally:
             self._over = True
-            for work in tuple(self._works.values()):
+            works = tuple(self._works.values())
+            for work in works:
                 if work.running is not None:
                     work.running.cancel()
+            for work in works:  # now, also where a handler ends later: what is committed must not be ahead of it
+                self._put_back(work)
             state.end_handling()
 
     async def _read(self) -> None:
@@ -204,7 +207,7 @@ class Handling:
             )
 
     def _goes_on(self, work: BatchInWork) -> bool:
-        return not self._state.closed and self._is_current(work)
+        return not self._over and not self._state.closed and self._is_current(work)
 
     def _is_current(self, work: BatchInWork) -> bool:
         """Return whether the partition is still the stream's, and still behind the batch: nobody has sought."""
@@ -218,11 +221,15 @@ class Handling:
             if self._reading is not None and not self._starting:  # else the coroutine looks itself
                 self._reading.cancel()
         del self._works[work.fetch]
-        if work.position < work.batch.next_position and self._is_current(work):
-            # The next reader goes on at the first message that is not handled.
-            self._state.seek(work.fetch.partition, work.position, work.fetch.topic)
-        self._state.release(work.fetch)
+        if not self._over:  # else the end has done this already, and another reader may have the stream
+            self._put_back(work)
+            self._state.release(work.fetch)
         self._free.fire(None)
+
+    def _put_back(self, work: BatchInWork) -> None:
+        """Let the next reader go on at the first message that is not handled."""
+        if work.position < work.batch.next_position and self._is_current(work):
+            self._state.seek(work.fetch.partition, work.position, work.fetch.topic)
 
     def _interrupt(self, where: TopicPartition | None) -> None:
         """Give up the retries of a partition that was taken away (None: of all)."""

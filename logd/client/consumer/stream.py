@@ -81,6 +81,7 @@ class MessageStream:
     async def raw(self, until: Mapping[int, int] | None = None) -> AsyncIterator[RawChunk]:
         """Yield the bytes of the log as they come, not decoded and not checked. ``until`` as in ``batches``."""
         state = self.state
+        state.put_back_begun()
         ended = state.ended(until)
         while not ended():
             chunk = await state.next(state.take_raw, ended)

@@ -167,6 +167,15 @@ class StreamState:
         self._batch = None
         return rest
 
+    def put_back_begun(self) -> None:
+        """Continue at the rest of a batch that was begun message by message, if there is any."""
+        self._settle_audit()
+        rest = self.take_begun()
+        fetch = None if rest is None else self.fetch_of(rest.topic, rest.partition)
+        if rest is not None and fetch is not None:
+            fetch.seek(rest.position)
+            self._fetcher.wake(fetch)
+
     def _begun(self, batch: MessageBatch) -> int:
         """Return the position behind the messages of a batch that were handed over one by one."""
         delivered = len(batch.messages) - length_hint(self.messages)
@@ -198,13 +207,16 @@ class StreamState:
     def _position_of(self, partition: int) -> int:
         """Return the position behind the messages handed over of a partition; -1 while unknown or not the stream's."""
         fetch = self._fetches.get((self.topic, partition))
-        if fetch is None:
-            return -1
+        return -1 if fetch is None else self._handed(fetch)
+
+    def _handed(self, fetch: PartitionFetch) -> int:
+        """Return the position behind the messages handed over of a partition."""
         batch = self._batch
-        in_hand = batch is not None and (batch.topic, batch.partition) == (self.topic, partition)
-        if batch is not None and in_hand and length_hint(self.messages):
-            return self._begun(batch)
-        return fetch.position
+        if batch is None or not length_hint(self.messages):
+            return fetch.position
+        return (
+            self._begun(batch) if (batch.topic, batch.partition) == (fetch.topic, fetch.partition) else fetch.position
+        )
 
     async def wait_assigned(self) -> tuple[int, ...]:
         """Return the partitions, once they are known."""

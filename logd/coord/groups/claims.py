@@ -278,6 +278,8 @@ class Claims:
 
     async def _settle(self, doubtful: dict[TopicPartition, str]) -> None:
         """Look up the owners of doubtful claims, and release our own."""
+        if doubtful:
+            await self._coordination.sync()  # another server of the ensemble may not have the claim yet
         for where, stream in list(doubtful.items()):
             await self._owners.release_if_ours(where, stream)
             doubtful.pop(where, None)

@@ -2,7 +2,8 @@
 
 A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop buffered messages; commit;
 release the owned partitions; read the registries; compute; claim all or nothing; start. When the registries give the
-same share as before, nothing is stopped, unless positions were moved from outside (see administration).
+same share as before, nothing is stopped, unless positions were moved from outside (see group_changes.py), or streams
+were replaced.
 
 The cost for a consumer with k partitions, beside the reads of the view: k reads of offsets, all sent at once, and
 three transactions for each hundred partitions (commits, releases, claims with their fences). So a group of C consumers
@@ -81,6 +82,8 @@ class GroupShare:
         self._tenure = Tenure(coordination, clock, reader, callbacks.out_of_touch)
         #: The session of the registration and the claims.
         self._session = 0
+        #: The subscription whose share was delivered last. Another object has other streams, though it may be equal.
+        self._delivered: Subscription | None = None
 
     @property
     def consumer(self) -> str:
@@ -115,7 +118,8 @@ class GroupShare:
             self._registration.forget()
             tenure.end()  # the claims know their session themselves
             self._session = session
-        if tenure.delivering and self._registration.subscription == self.subscription:
+        served = self.subscription is self._delivered and self.subscription == self._registration.subscription
+        if tenure.delivering and served:
             registries = await self._look(self.subscription)
             remade = tenure.remade(registries, self._claims.streams)
             unmoved = not remade and not tenure.is_moved(registries)
@@ -135,6 +139,7 @@ class GroupShare:
         positions = await self._claims.claim(registries.share(self.consumer))
         if coordination.session_id != session or not tenure.in_touch:
             raise SessionExpired(f"group {self.group!r}: the session changed during the rebalance")
+        self._delivered = subscription
         tenure.begin(self._claims.streams, positions, registries)  # as they were before the positions were read
 
     async def _look(self, subscription: Subscription) -> Registries:
@@ -176,7 +181,9 @@ class GroupShare:
         self._claims.forget()
 
     def refused(self, error: LogdError) -> None:
-        """Tell the reader that this consumer cannot be a member now."""
+        """Stop the delivery, and tell the reader that this consumer cannot be a member now: it waits for a start."""
+        if self._tenure.delivering:
+            self._tenure.stop()
         self._tenure.refused(error)
 
     def _give_up(self, lost: list[TopicPartition]) -> list[TopicPartition]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, ConnectionLoss
+from logd.coord.errors import BadVersion, ConnectionLoss, NoNode
 from logd.coord.groups.records import Phase
 from logd.coord.records import ANY_VERSION, SessionState
 from logd.coord.registries.consumers import Subscription
@@ -180,6 +180,37 @@ class ConflictTests(GroupTestCase):
         self.settle()
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.membership.counts.errors, 2)
+
+    def test_a_claim_without_an_answer_is_undone_at_another_server_of_an_ensemble(self) -> None:
+        """That one may not have the claim yet when asked: until the session ends it would block its member."""
+        a = Member(self, "a")
+        coordination = a.coordination
+        multi, get, sync = coordination.multi, coordination.get, coordination.sync
+        claims: list[int] = []
+        behind: list[int] = []
+
+        def losing(operations, timeout=None):  # type: ignore[no-untyped-def]
+            answer = multi(operations, timeout)
+            claims.append(1)
+            if len(claims) > 1:
+                return answer.addBoth(caught_up)
+            behind.append(1)
+            return answer.addCallback(lambda _: _failing())
+
+        def caught_up(result):  # type: ignore[no-untyped-def]
+            behind.clear()
+            return result
+
+        def lagging(path, timeout=None):  # type: ignore[no-untyped-def]
+            return fail(NoNode(path=path)) if behind and "/owners/" in path else get(path, timeout)
+
+        self.patch(coordination, "multi", losing)
+        self.patch(coordination, "get", lagging)
+        self.patch(coordination, "sync", lambda *more: sync(*more).addCallback(caught_up))
+        coordination.connect()
+        a.membership.subscribe(Subscription({"t": 1}))
+        self.settle()
+        self.assertEqual(a.numbers, list(range(8)))
 
     def test_a_claim_sees_a_late_commit(self) -> None:
         """The former owner commits between reading and claiming, and the claim is tried again."""

@@ -50,7 +50,7 @@ class GroupStreamState(StreamState):
 
     def handled(self, item: Message | MessageBatch | RawChunk, up_to: int | None = None) -> None:
         """Mark an item as handled; see GroupStream."""
-        fetch = self._fetch_of(item.topic or "", item.partition)
+        fetch = self.accounted_for(item.topic or "", item.partition)
         if fetch is None or not self._explicit:
             return
         mark = self._marks.get(fetch)
@@ -80,6 +80,8 @@ class GroupStreamState(StreamState):
     def end_handling(self) -> None:
         """Count again as ``commit`` says."""
         if self._withheld is not None and self._withheld.counts_alone:
+            for fetch in self._marks.keys() & self._past.values():
+                fetch.seek(self._handled(fetch))  # the rest of what was handed over of it is not handled here
             self._explicit = False
         super().end_handling()
         self._asked()
@@ -117,7 +119,7 @@ class GroupStreamState(StreamState):
         if batch is not None and length_hint(self.messages):
             position = self._begun(batch)
             del batch.messages[len(batch.messages) - length_hint(self.messages) :]  # it ends the iterator over them
-            fetch = self._fetch_of(batch.topic, batch.partition)
+            fetch = self.accounted_for(batch.topic, batch.partition)
             if fetch is not None:
                 fetch.seek(position)
         for fetch in self._fetches.values():
@@ -155,6 +157,11 @@ class GroupStreamState(StreamState):
         positions = {TopicPartition(*key): self._handled(fetch) for key, fetch in found.items()}
         return {where: position for where, position in positions.items() if position >= 0}
 
+    def accounted_for(self, topic: str, partition: int) -> PartitionFetch | None:
+        """Return the partition fetch whose position is reported for a partition: the present one, or the last one."""
+        key = topic, partition
+        return self._fetches.get(key) or self._past.get(key)
+
     def read_from_thread(
         self, before_report: Callable[[], None], revoked: Callable[[TopicPartition | None, bool], None]
     ) -> bool:
@@ -176,7 +183,7 @@ class GroupStreamState(StreamState):
         hand = self._hand
         if hand is None or hand[0] is not fetch:
             raw = self._raw.get(fetch)
-            return fetch.position if raw is None else raw.position
+            return self._handed(fetch) if raw is None else raw.position
         item = hand[1]
         if isinstance(item, RawChunk):
             return self._raw[fetch].handled
@@ -185,10 +192,6 @@ class GroupStreamState(StreamState):
             if delivered > 1:
                 return item.messages[delivered - 2].next_position
         return item.position
-
-    def _fetch_of(self, topic: str, partition: int) -> PartitionFetch | None:
-        key = topic, partition
-        return self._fetches.get(key) or self._past.get(key)
 
     def _retire(self, fetch: PartitionFetch) -> None:
         self._fetcher.remove(fetch)
@@ -245,7 +248,7 @@ class GroupStreamState(StreamState):
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:
         rest = super()._rest(batch)
-        fetch = self._fetch_of(batch.topic, batch.partition)
+        fetch = self.accounted_for(batch.topic, batch.partition)
         if fetch is not None:
             self._hand = fetch, rest
         return rest

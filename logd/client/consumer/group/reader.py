@@ -10,26 +10,23 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.client.cluster.cluster import Cluster
-from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.group.first_positions import FirstPositions
 from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.listeners import GroupListeners, Listener
 from logd.client.consumer.group.preparation import GroupPreparation
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position, Starts, start_for
-from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.membership import GroupMembership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
 from logd.coord.registries.consumers import PatternStreams, Subscription, check_streams, pattern_text
-from logd.deferreds.background import Background
-from logd.deferreds.sleeping import sleep
 from logd.deferreds.waiting import OneTimeEvent
-from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, LogdError, PartitionLost, WireError
+from logd.errors import ConfigurationError, LogdError
 from logd.topic import TopicPartition, check_topic_name
 
 
@@ -73,9 +70,6 @@ class Group:
         #: Happens at the end of the close, which goes on without its callers.
         self._ended = OneTimeEvent()
         self._given: tuple[TopicPartition, ...] = ()
-        #: The number of times that partitions were given: work begun for an earlier time is void.
-        self._starts = 0
-        self._background = Background("a group's reading")
         try:
             self._membership = GroupMembership(
                 coordination,
@@ -89,6 +83,7 @@ class Group:
             )
         except ValueError as error:
             raise ConfigurationError(f"group: {error}") from None
+        self._first_positions = FirstPositions(cluster, self._membership.commit)
         self._brokers = watch_brokers(coordination, self._clock, self._broker_changed) if find_brokers else None
         if self._brokers is not None:
             self._brokers.start()
@@ -175,6 +170,7 @@ class Group:
 
     def stop(self) -> Deferred[None] | None:
         """Stop the delivery of all partitions; see IGroupReader."""
+        self._first_positions.void()
         for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
@@ -196,7 +192,7 @@ class Group:
         """Begin the delivery of claimed partitions; see IGroupReader."""
         fetches: dict[GroupStreamState, list[PartitionFetch]] = {stream: [] for stream in self._streams()}
         late: list[tuple[GroupStreamState, PartitionFetch]] = []
-        self._starts += 1
+        self._first_positions.void()
         self._ended_streams.clear()
         self._given = tuple(sorted(streams))
         for where, name in sorted(streams.items()):
@@ -213,7 +209,7 @@ class Group:
         for stream, given in fetches.items():
             stream.begin(given)
         for stream, fetch in late:
-            self._background.start(self._begin_late(stream, fetch))
+            self._first_positions.find(stream, fetch)
         self._listeners.assigned(self._given)
 
     def refused(self, error: LogdError) -> None:
@@ -262,46 +258,12 @@ class Group:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
-    async def _begin_late(self, stream: GroupStreamState, fetch: PartitionFetch) -> None:
-        """Begin a partition of a new group: store its first position before anything is handed over.
-
-        Otherwise a kill before the first commit would move the start to a later end of the log, and the messages in
-        between would be skipped.
-        """
-        starts = self._starts
-        backoff = self._cluster.backoff()
-        while starts == self._starts and self._given:
-            try:
-                if fetch.start is not None:
-                    position = await locate_start(
-                        self._cluster,
-                        fetch.topic,
-                        fetch.partition,
-                        fetch.start,
-                        fetch.identity.uuid,
-                    )
-                    if starts != self._starts:
-                        return
-                    fetch.seek(position)
-                    stream.expect(fetch)
-                await self._membership.commit()
-            except ClientClosed:
-                return
-            except (BrokerUnavailable, WireError, CoordinationError, PartitionLost) as error:
-                where = TopicPartition(fetch.topic, fetch.partition)
-                self._log.debug("{where}: no start yet: {error!r}", where=where, error=error)
-                await sleep(self._clock, backoff.next())
-            else:
-                if starts == self._starts and self._given:
-                    stream.more(fetch)
-                return
-
     def _broker_changed(self, _name: str) -> None:
         if self._brokers is not None:
             self._cluster.begin_at([(broker.host, broker.port) for broker in self._brokers.values.values()])
 
     def _end(self) -> None:
-        self._background.stop()
+        self._first_positions.stop()
         self._listeners.close()
         for stream in self._streams():
             stream.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import CancelledError, Deferred
 
+from logd.client.consumer.group_stream import GroupStream
 from logd.errors import ClientClosed
 from tests.client.groups import Application, ClientGroupTestCase
 
@@ -58,3 +59,21 @@ class ClosingTests(ClientGroupTestCase):
         self.failureResultOf(waiting, CancelledError)
         assert app.consumer.group is not None
         self.assertEqual(app.consumer.group.phase.name, "LEFT")
+
+
+class ReplacedStreamsTests(ClientGroupTestCase):
+    """A stream that an application makes in place of one that it has closed, at once."""
+
+    def test_a_stream_in_place_of_a_closed_one_gets_its_partitions(self) -> None:
+        """The subscription is the same as before; reading goes on behind what the former one had handled."""
+        app = Application(self, commit_interval=0.0).read(30)
+        self.run_for(1.0)
+        app.streams[0].close()
+        (stream,) = app.consumer.create_message_streams("t", 1)
+        assert isinstance(stream, GroupStream)
+        app.streams = [stream]
+        app.read()
+        self.run_for(2.0)
+        self.assertEqual(len(stream.partitions()), 4)
+        self.assertEqual(sorted({*app.payloads()}), self.everything())
+        self.assertEqual(len(app.got), 200 + 1)  # the one in hand
