@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
+from logd.broker.topics.conflicts import LogRefused
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.threads import on_thread
@@ -235,6 +236,8 @@ class RepairRequests:
         if request.dry_run:
             found = await self._run(lambda: repair_folder(files, log.folder, True, request.cut))
             return _response(found.end, found.end, found.damages, OFFLINE)
+        if isinstance(log.offline, LogRefused):
+            raise InvalidRequest(f"{request.topic}-{request.partition} is not repaired: {log.offline}")
         outcome: list[FolderRepair] = []
 
         def prepare() -> bool:

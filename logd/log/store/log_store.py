@@ -249,8 +249,8 @@ class LogStore:
 
         ``done`` gets the error, or None if the partition is served or ``prepare`` returned false. The recovery is that
         of a start, so this is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
-        BytesLost. One call at a time for each log. Until ``done`` the partition's files are not removed, even if its
-        topic is deleted.
+        BytesLost; a second call meanwhile, or for a log that is not stored any more, with UnknownError. A deletion of
+        the topic waits for ``done``.
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
@@ -269,10 +269,11 @@ class LogStore:
     def restart(self, log: PartitionLog, position: int, done: Done) -> None:
         """Replace a log, offline or not, by an empty one that begins at ``position``; the former files are removed.
 
-        For followers only, whose leader has everything that counts. ``done`` gets the error, or None once the empty log
-        is served. After a crash or an error the log is the former one, none, or the new one.
+        For followers only: the leader has all that counts. ``done`` gets the error, or None once the empty log is
+        served; after a crash or an error the log is the former one, none, or the new one. See ``reopen``.
         """
-        self._known_ends.pop((log.topic, log.partition), None)
+        if self._is_stored(log):
+            self._known_ends.pop((log.topic, log.partition), None)
         log.go_offline(is_restarted(log.folder, position), reported=False)
 
         def prepare() -> bool:
@@ -295,9 +296,8 @@ class LogStore:
     ) -> PartitionLog:
         """Keep a partition offline for ``reason``, whether its log is here or not; nothing on the disk changes.
 
-        ``known_end`` is a position up to which the log was flushed, 0 if only its existence is known. ``reopen`` serves
-        the partition again if the segments in its folder reach that position. If the partition is offline already, the
-        first reason is kept, and the highest known end counts.
+        ``known_end`` is a position up to which the log was flushed, 0 if only its existence is known: ``reopen`` serves
+        it if its segments reach that. An offline partition keeps the first reason, and the highest known end counts.
         """
         key = (topic, partition)
         self._known_ends[key] = max(known_end, self._known_ends.get(key, 0))
