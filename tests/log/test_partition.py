@@ -10,6 +10,8 @@ from zope.interface.verify import verifyObject
 from logd.config import LogSettings
 from logd.errors import CorruptMessage, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import IFileRange
+from logd.log.flusher import AGAIN_SECONDS
+from logd.log.group_sync_choice import LEAST_GROUP
 from tests.log.entries import plain, timed
 from tests.log.rig import BEGIN, Listener, Rig
 
@@ -86,6 +88,33 @@ class AppendTests(SynchronousTestCase):
         with self.assertRaises(UnknownError):
             log.append([ENTRY], 1, -1)
         self.assertIsNone(log.offline)
+
+    def test_a_flush_waits_for_a_descriptor(self) -> None:
+        """A new segment's folder cannot be opened to be synced: nothing of it is visible before that."""
+        for together in (False, True):
+            rig = Rig(LogSettings(segment_bytes=10, flush_messages=1000), syncs_whole=together)
+            logs = [rig.log(f"t{number}") for number in range(LEAST_GROUP + 3)]
+            listeners = [Listener() for _ in logs]
+            for log, listener in zip(logs, listeners, strict=True):
+                for _ in range(2):
+                    log.append([ENTRY], 1, -1)
+                log.wait_visible(40, listener)
+                log.flush_soon()
+            rig.files.errors["sync_directory"] = [OSError(errno.EMFILE, "too many")] * 30
+            while rig.files.errors["sync_directory"]:
+                rig.threads.settle()
+                self.assertLess(0, rig.store.unflushed_bytes)
+                rig.clock.advance(AGAIN_SECONDS)
+            rig.threads.settle()
+            self.assertEqual([log.offline for log in logs], [None] * len(logs))
+            self.assertEqual([listener.calls for listener in listeners], [[40]] * len(logs))
+            self.assertEqual((rig.store.unflushed_bytes, {log.flushed_end for log in logs}), (0, {40}))
+            handles = rig.files.open_handles
+            rig.stop()
+            self.assertEqual((rig.files.open_handles, handles), (0, len(logs) + 1 + together))
+            rig.kill(power_lost=True)
+            rig.open()
+            self.assertEqual([rig.log(log.topic).end for log in logs], [40] * len(logs))
 
     def test_an_input_output_error_takes_it_offline(self) -> None:
         """The disk failed at a roll; other partitions are served."""
