@@ -199,6 +199,23 @@ class ServedTests(RepairTestCase):
         self.assertEqual(self.content("t"), ENTRY)
         self.assertEqual([answer.error for answer in self.peer.answers()], [101])
 
+    def test_a_deletion_ends_the_repair_of_a_missing_segment(self) -> None:
+        """The gaps that are about to be made would take the place of what the new topic has there."""
+        self.files.remove(self.path(0))
+        self.peer.send(Repair("t", 0, False))
+        self.reads.work()
+        self.reads.deliver()
+        (held,) = self.reads.works
+        self.reads.works.clear()
+        self.broker.administration.delete("t")
+        self.settle()
+        self.create("t")
+        self.produce(self.peer_of_new_topic(), "t", ENTRY)
+        self.reads.works.append(held)
+        self.settle()
+        self.assertEqual(self.content("t"), ENTRY)
+        self.assertEqual([answer.error for answer in self.peer.answers()], [101])
+
     def peer_of_new_topic(self) -> Peer:
         """Open another connection, so that the answers of the first are not taken."""
         return self.connect()
