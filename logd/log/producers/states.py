@@ -222,6 +222,8 @@ class ProducerStates:
         """Return a snapshot for the log's bytes before ``position``."""
         producers = []
         for number, state in self.producers.items():
+            while state.former is not None and not state.batches:
+                state = state.former  # no batch of the newer epoch is stored yet
             batches = [each for each in state.batches if each.end <= position]
             if batches:
                 head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))
