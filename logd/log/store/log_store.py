@@ -249,20 +249,20 @@ class LogStore:
 
         ``done`` gets the error, or None if the partition is served or ``prepare`` returned false. The recovery is that
         of a start, so this is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
-        BytesLost; a second call meanwhile, or for a log that is not stored any more, with UnknownError. A deletion of
-        the topic waits for ``done``.
+        BytesLost; a second call, or one for a log that is stored no more, with UnknownError. Deletions wait for it.
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
     def truncate(self, log: PartitionLog, position: int, stored_end: int, done: Done, given_up: bool = False) -> None:
         """Truncate a served log to ``position``, where an entry begins; a new PartitionLog then takes its place.
 
-        ``stored_end`` is this log's end in the coordination tree, which the caller lowers first; ``given_up``, whether
-        a person let a replica lead that lacks what readers have seen here. ``done`` gets None once the truncation is
-        durable and the log is served. TruncationRefused, OffsetOutOfRange and PartitionOffline change nothing. After
-        any other error the log is offline, and a start finds its end at the position or behind it. Waits on the log
-        fail. For followers only.
+        For followers only. ``stored_end`` is the log's end in the coordination tree, which the caller lowers first;
+        ``given_up``, whether a person let a replica lead that lacks what readers saw here: known ends count no more.
+        ``done`` gets None once all is durable and the log served. TruncationRefused, OffsetOutOfRange, PartitionOffline
+        change nothing; after another error it is offline, and a start finds its end at the position or behind it.
         """
+        if given_up:
+            self._known_ends.pop((log.topic, log.partition), None)
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
         self._truncator.truncate(log, position, known_end, done, given_up=given_up)
 
