@@ -385,3 +385,13 @@ class BoundaryTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertLessEqual(log.position_at_time(asked), late)
         self.assertEqual(log.position_at_time(asked + 1), log.visible_end)
+
+    def test_a_lookup_by_time_leaves_out_nothing_where_the_clock_was_set_back(self) -> None:
+        """Messages from before that are found by the time that the clock had then, in a closed segment too."""
+        rig = Rig(LogSettings(segment_bytes=25, index_bytes=1))
+        log = rig.filled(ENTRY)
+        rig.clock.rightNow -= 3600
+        for _ in range(3):
+            rig.filled(ENTRY)
+            self.assertEqual(log.position_at_time(int(BEGIN - 1800) * 1000), 0)
+        self.assertEqual(log.position_at_time(int(BEGIN + 1) * 1000), log.visible_end)
