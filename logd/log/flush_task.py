@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define
 
 from logd.interfaces import IFileOperations, IFileSystem
+from logd.log.disk.errors import is_too_many_files
 from logd.log.disk.open_files import SharedFile
 from logd.log.recovery.flush_mark import write_mark
 
@@ -28,7 +29,8 @@ class FlushTask:
     def run(self) -> None:
         """Sync the files and folders, and write the flush mark. Any thread; blocks.
 
-        Raises OSError; FileNotFoundError if a file was removed meanwhile.
+        Raises OSError; FileNotFoundError if a file was removed meanwhile; EMFILE or ENFILE if a folder could not be
+        opened: then the files are synced, and all may be tried again.
         """
         for shared in self.files:
             shared.file.sync_data()
@@ -85,8 +87,10 @@ class GroupTask:
             together, witness = set(), None
         outcomes: dict[FlushTask, Exception | None] = {}
         if witness is not None:
-            outcomes[witness] = _outcome(witness.run)
-            if outcomes[witness] is not None:
+            outcomes[witness] = error = _outcome(witness.run)
+            if is_too_many_files(error):
+                return [error] * len(self.tasks)  # all are tried again
+            if error is not None:
                 together = set()
         for task in self.tasks:
             if task is not witness:

@@ -16,6 +16,8 @@ from logd.log.group_sync_choice import MOST_GROUP, GroupSyncs
 
 #: A partition that has waited this many seconds for a thread gets every second free thread, even while others are due.
 OVERDUE_SECONDS = 1.0
+#: Seconds until a sync that could not be made, as too many files were open, is tried again.
+AGAIN_SECONDS = 0.1
 
 
 class Place(Enum):
@@ -67,8 +69,8 @@ class Flushable(Protocol):
         """Return the task that syncs everything appended so far."""
         ...
 
-    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
-        """Handle the outcome of a sync: move the flushed end, or go offline."""
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> bool:
+        """Handle the outcome of a sync: move the flushed end, or go offline; True: all of it is to be synced again."""
         ...
 
     def announce(self) -> None:
@@ -198,11 +200,13 @@ class Flusher:
         if self._hurried or not state.gathers(now):
             self._wait(log, state)
             return
+        self._gather(log, state, state.since + state.seconds_limit - now)
+
+    def _gather(self, log: Flushable, state: FlushState, seconds: float) -> None:
         state.place = Place.GATHERING
         self._gathering[log] = None
-        if state.seconds_limit != math.inf:
-            left = state.since + state.seconds_limit - now
-            state.timer = self._clock.callLater(left, self._time_is_over, log, state)
+        if seconds != math.inf:
+            state.timer = self._clock.callLater(seconds, self._time_is_over, log, state)
 
     def _time_is_over(self, log: Flushable, state: FlushState) -> None:
         state.timer = None
@@ -305,12 +309,17 @@ class Flusher:
 
     def _ended(self, log: Flushable, sync: FlushTask, error: BaseException | None) -> None:
         state = log.flush_state
-        self._settle(state.syncing_bytes)
-        state.syncing_bytes = 0
+        count, state.syncing_bytes = state.syncing_bytes, 0
         state.place = Place.CLEAN
-        log.end_sync(sync, error)
+        again = log.end_sync(sync, error)
+        if not again:
+            self._settle(count)
         self._on_synced(log)
-        if state.unflushed_bytes:
+        if again:
+            state.unflushed_bytes += count
+            state.since, state.due = state.syncing_since, True
+            self._gather(log, state, AGAIN_SECONDS)
+        elif state.unflushed_bytes:
             self._place(log, state)
         else:
             state.due = False

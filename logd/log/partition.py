@@ -21,7 +21,7 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.leadership import PartitionLeadership
-from logd.log.disk.errors import append_refusal
+from logd.log.disk.errors import append_refusal, is_too_many_files
 from logd.log.disk.open_files import FileRange
 from logd.log.flush_task import FlushTask
 from logd.log.flusher import FlushState
@@ -258,8 +258,20 @@ class PartitionLog(VisibleLog):
         last = writer.shared if self.end > max(writer.segment.start, self.flushed_end) else None
         return self._unsynced.begin(self._context.files, last, self.end, self.folder)
 
-    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
-        """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again."""
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> bool:
+        """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again.
+
+        That is not so if too many files were open: then the disk was not asked for what failed.
+        """
+        again = self.offline is None and is_too_many_files(error)
+        if again:
+            self._unsynced.again(sync)
+        else:
+            self._synced(sync, error)
+        self._unsynced.over()
+        return again
+
+    def _synced(self, sync: FlushTask, error: BaseException | None) -> None:
         for shared in sync.files:
             shared.release()
         if self.offline is None:
@@ -272,7 +284,6 @@ class PartitionLog(VisibleLog):
                 self._context.flushed(self)
                 if self.replica is not None:
                     self.replica.flushed()
-        self._unsynced.over()
 
     @property
     def is_syncing(self) -> bool:

@@ -57,6 +57,11 @@ class Unsynced:
         self._callbacks, self._end = [], end
         return FlushTask(operations, files, folders, end, folder)
 
+    def again(self, task: FlushTask) -> None:
+        """Include in the next sync what the one that has just failed had: its files, which stay held, and folders."""
+        self._files[:0] = task.files
+        self.add_folders(task.folders)
+
     def over(self) -> None:
         """Record that the sync under way has ended, and call the callbacks that wait for it."""
         callbacks, self._callbacks = self._callbacks or (), None

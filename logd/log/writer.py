@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Sequence
 
@@ -89,7 +90,12 @@ class SegmentWriter:
     def open(self) -> SharedFile:
         """Return the file, opened for appending if it is not open yet. Raises OSError."""
         if self.shared is None:
-            self.shared = SharedFile(self.files.open(join(self.folder, segment_name(self.segment.start))))
+            file = self.files.open(join(self.folder, segment_name(self.segment.start)))
+            size, written = file.size(), self.end - self.segment.start
+            if size != written:  # changed from outside: an append would lie at another position than the log's end
+                file.close()
+                raise OSError(errno.EIO, f"{file.path}: the file has {size} bytes, though {written} were written")
+            self.shared = SharedFile(file)
             self.opened()
         return self.shared
 

@@ -10,6 +10,8 @@ from zope.interface.verify import verifyObject
 from logd.config import LogSettings
 from logd.errors import CorruptMessage, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import IFileRange
+from logd.log.flusher import AGAIN_SECONDS
+from logd.log.group_sync_choice import LEAST_GROUP
 from tests.log.entries import plain, timed
 from tests.log.rig import BEGIN, Listener, Rig
 
@@ -86,6 +88,33 @@ class AppendTests(SynchronousTestCase):
         with self.assertRaises(UnknownError):
             log.append([ENTRY], 1, -1)
         self.assertIsNone(log.offline)
+
+    def test_a_flush_waits_for_a_descriptor(self) -> None:
+        """A new segment's folder cannot be opened to be synced: nothing of it is visible before that."""
+        for together in (False, True):
+            rig = Rig(LogSettings(segment_bytes=10, flush_messages=1000), syncs_whole=together)
+            logs = [rig.log(f"t{number}") for number in range(LEAST_GROUP + 3)]
+            listeners = [Listener() for _ in logs]
+            for log, listener in zip(logs, listeners, strict=True):
+                for _ in range(2):
+                    log.append([ENTRY], 1, -1)
+                log.wait_visible(40, listener)
+                log.flush_soon()
+            rig.files.errors["sync_directory"] = [OSError(errno.EMFILE, "too many")] * 30
+            while rig.files.errors["sync_directory"]:
+                rig.threads.settle()
+                self.assertLess(0, rig.store.unflushed_bytes)
+                rig.clock.advance(AGAIN_SECONDS)
+            rig.threads.settle()
+            self.assertEqual([log.offline for log in logs], [None] * len(logs))
+            self.assertEqual([listener.calls for listener in listeners], [[40]] * len(logs))
+            self.assertEqual((rig.store.unflushed_bytes, {log.flushed_end for log in logs}), (0, {40}))
+            handles = rig.files.open_handles
+            rig.stop()
+            self.assertEqual((rig.files.open_handles, handles), (0, len(logs) + 1 + together))
+            rig.kill(power_lost=True)
+            rig.open()
+            self.assertEqual([rig.log(log.topic).end for log in logs], [40] * len(logs))
 
     def test_an_input_output_error_takes_it_offline(self) -> None:
         """The disk failed at a roll; other partitions are served."""
@@ -356,3 +385,13 @@ class BoundaryTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertLessEqual(log.position_at_time(asked), late)
         self.assertEqual(log.position_at_time(asked + 1), log.visible_end)
+
+    def test_a_lookup_by_time_leaves_out_nothing_where_the_clock_was_set_back(self) -> None:
+        """Messages from before that are found by the time that the clock had then, in a closed segment too."""
+        rig = Rig(LogSettings(segment_bytes=25, index_bytes=1))
+        log = rig.filled(ENTRY)
+        rig.clock.rightNow -= 3600
+        for _ in range(3):
+            rig.filled(ENTRY)
+            self.assertEqual(log.position_at_time(int(BEGIN - 1800) * 1000), 0)
+        self.assertEqual(log.position_at_time(int(BEGIN + 1) * 1000), log.visible_end)

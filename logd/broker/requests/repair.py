@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
+from logd.broker.topics.conflicts import LogRefused
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.threads import on_thread
@@ -192,8 +193,12 @@ class RepairRequests:
         size = place.end or 0
         damage = Damage(0, size, DamageKind.MISSING, f"{place.path} is missing")
         if not dry_run:
-            files = self._broker.store.files
-            await self._run(lambda: make_gap_segment(files, log.folder, place.start, size))
+
+            def make() -> None:
+                self._check_stored(log)  # on the thread: the work may have waited there
+                make_gap_segment(self._broker.store.files, log.folder, place.start, size)
+
+            await self._run(make)
             log.forget_file(place.start)
             _log.warn("{path}: the missing file was replaced by gaps of {count} bytes", path=place.path, count=size)
         return _response(place.start + size, flushed_end, [(place.start, damage, not dry_run)], SERVED)
@@ -201,10 +206,7 @@ class RepairRequests:
     async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
         # A topic that was deleted and created again meanwhile has other files under the same names. The open file is
         # the right one if the log still existed after the file was opened.
-        if self._broker.store.log(log.topic, log.partition) is not log:
-            raise UnknownTopic(f"topic {log.topic!r} was deleted")
-        if log.offline is not None:
-            raise PartitionOffline(f"{log.folder} went offline: {log.offline}")
+        self._check_stored(log)
         files, damages, place = self._broker.store.files, inspection.damages, inspection.place
         mended = await self._run(lambda: mend(files, inspection.file, damages))
         if mended.gaps:
@@ -228,6 +230,13 @@ class RepairRequests:
         elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
             await self._run(lambda: remove_index(files, place.index_path))
 
+    def _check_stored(self, log: PartitionLog) -> None:
+        """Raise UnknownTopic or PartitionOffline if the files of this log's name may not be its own any more."""
+        if self._broker.store.log(log.topic, log.partition) is not log:
+            raise UnknownTopic(f"topic {log.topic!r} was deleted")
+        if log.offline is not None:
+            raise PartitionOffline(f"{log.folder} went offline: {log.offline}")
+
     # Repair of an offline partition
 
     async def _repair_offline(self, log: PartitionLog, request: Repair) -> RepairResponse:
@@ -235,6 +244,8 @@ class RepairRequests:
         if request.dry_run:
             found = await self._run(lambda: repair_folder(files, log.folder, True, request.cut))
             return _response(found.end, found.end, found.damages, OFFLINE)
+        if isinstance(log.offline, LogRefused):
+            raise InvalidRequest(f"{request.topic}-{request.partition} is not repaired: {log.offline}")
         outcome: list[FolderRepair] = []
 
         def prepare() -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from logd.errors import UnknownError
 from logd.topic import TopicEntry
 
 #: The most partitions that a text names; a topic can have thousands.
 _NAMED = 5
+
+
+class LogRefused(UnknownError):
+    """A log is not served, and not touched, as long as it and the coordination tree contradict each other."""
 
 
 def other_uuid(topic: str, record: TopicEntry, entry: TopicEntry, broker: int) -> str:

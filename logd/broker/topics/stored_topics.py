@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.disk_slices import run_in_slices
-from logd.broker.topics.conflicts import several_brokers
+from logd.broker.topics.conflicts import LogRefused, several_brokers
 from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
 from logd.deferreds.callbacks import called_back
@@ -192,7 +192,7 @@ class StoredTopics:
             log = self._store.log(topic, number)
             if log is not None:
                 self._refused.add((topic, number))
-                log.go_offline(UnknownError(reason))
+                log.go_offline(LogRefused(reason))
 
     async def readmit(self, topic: str, strangers: Collection[int]) -> None:
         """Serve the refused logs of a topic again, except ``strangers``. They are recovered as at a start.
@@ -201,7 +201,7 @@ class StoredTopics:
         """
         for number in [number for name, number in self._refused if name == topic and number not in strangers]:
             log = self._store.log(topic, number)
-            if log is not None:
+            if log is not None and log.offline is not None:  # else a repair has it served
                 try:
                     await called_back(partial(self._store.reopen, log, lambda: True))
                 except (LogdError, OSError) as error:

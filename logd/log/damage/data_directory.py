@@ -166,6 +166,8 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
         # A broker makes the logs of a new topic before it writes topics.json, so this topic may be a new one.
         found.remarks.append(Remark(join(path, name), "belongs to no topic in topics.json", False))
     for name in sorted(expected - folders):
+        if files.is_directory(join(path, name)):
+            continue  # made since the names were read, with a new topic
         text = (
             "is missing, although topics.json has it: put it back (is its disk mounted?), or start the broker and "
             "accept the loss with `logd repair --broker`"

@@ -10,6 +10,13 @@ from logd.errors import StorageFull, UnknownError
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: Too many open files or too little memory: the same call may succeed a moment later.
 PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+#: Too many open files, which no sync reports: nothing was tried on the disk.
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+def is_too_many_files(error: BaseException | None) -> bool:
+    """Return whether a file or folder could not be opened because this process, or the system, has too many open."""
+    return isinstance(error, OSError) and error.errno in _TOO_MANY_FILES
 
 
 def append_refusal(folder: str, error: OSError) -> StorageFull | UnknownError | None:

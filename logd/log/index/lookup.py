@@ -339,10 +339,10 @@ def _heads(log: Snapshot, number: int, position: int, end: int) -> Generator[tup
 
 def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:
     """Return the position from which on a segment's entries may have been appended at or after the time."""
-    if log.segments.segments[number].modified * 1000 < time_ms:
-        return end
     # Entries between two boundaries were appended between their two times, so all but the first one may be late.
-    before, _ = log.split(number, lambda boundary: boundary.append_ms < time_ms)
+    before, after = log.split(number, lambda boundary: boundary.append_ms < time_ms)
+    if after is None and log.segments.segments[number].modified * 1000 < time_ms:
+        return end  # after a boundary at or after the time only the clock was set back
     return before.position + 1 if before else log.segments.starts[number]
 
 
@@ -355,4 +355,5 @@ def _is_before(log: Snapshot, number: int, time_ms: int) -> bool:
         last = last_boundary(log.files, join(log.folder, index_name(start)), start)
     except (WrongIndex, OSError):
         return False
-    return last.position == log.segments.starts[number + 1] and last.highest_ms < time_ms
+    latest = max(last.append_ms, last.highest_ms)  # the clock may have been set back since the last but one append
+    return last.position == log.segments.starts[number + 1] and latest < time_ms

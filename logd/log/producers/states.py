@@ -245,6 +245,8 @@ class ProducerStates:
             if place and place % STEP_PRODUCERS == 0:
                 yield
             state = self.producers.get(number)
+            while state is not None and state.former is not None and not state.batches:
+                state = state.former  # no batch of the newer epoch is stored yet
             batches = [] if state is None else [each for each in state.batches if each.end <= position]
             if state is not None and batches:
                 head = _PRODUCER.pack(number, state.epoch, state.used_ms, len(batches))

@@ -249,30 +249,31 @@ class LogStore:
 
         ``done`` gets the error, or None if the partition is served or ``prepare`` returned false. The recovery is that
         of a start, so this is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
-        BytesLost. One call at a time for each log. Until ``done`` the partition's files are not removed, even if its
-        topic is deleted.
+        BytesLost; a second call, or one for a log that is stored no more, with UnknownError. Deletions wait for it.
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
     def truncate(self, log: PartitionLog, position: int, stored_end: int, done: Done, given_up: bool = False) -> None:
         """Truncate a served log to ``position``, where an entry begins; a new PartitionLog then takes its place.
 
-        ``stored_end`` is this log's end in the coordination tree, which the caller lowers first; ``given_up``, whether
-        a person let a replica lead that lacks what readers have seen here. ``done`` gets None once the truncation is
-        durable and the log is served. TruncationRefused, OffsetOutOfRange and PartitionOffline change nothing. After
-        any other error the log is offline, and a start finds its end at the position or behind it. Waits on the log
-        fail. For followers only.
+        For followers only. ``stored_end`` is the log's end in the coordination tree, which the caller lowers first;
+        ``given_up``, whether a person let a replica lead that lacks what readers saw here: known ends count no more.
+        ``done`` gets None once all is durable and the log served. TruncationRefused, OffsetOutOfRange, PartitionOffline
+        change nothing; after another error it is offline, and a start finds its end at the position or behind it.
         """
+        if given_up:
+            self._known_ends.pop((log.topic, log.partition), None)
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
         self._truncator.truncate(log, position, known_end, done, given_up=given_up)
 
     def restart(self, log: PartitionLog, position: int, done: Done) -> None:
         """Replace a log, offline or not, by an empty one that begins at ``position``; the former files are removed.
 
-        For followers only, whose leader has everything that counts. ``done`` gets the error, or None once the empty log
-        is served. After a crash or an error the log is the former one, none, or the new one.
+        For followers only: the leader has all that counts. ``done`` gets the error, or None once the empty log is
+        served; after a crash or an error the log is the former one, none, or the new one. See ``reopen``.
         """
-        self._known_ends.pop((log.topic, log.partition), None)
+        if self._is_stored(log):
+            self._known_ends.pop((log.topic, log.partition), None)
         log.go_offline(is_restarted(log.folder, position), reported=False)
 
         def prepare() -> bool:
@@ -295,9 +296,8 @@ class LogStore:
     ) -> PartitionLog:
         """Keep a partition offline for ``reason``, whether its log is here or not; nothing on the disk changes.
 
-        ``known_end`` is a position up to which the log was flushed, 0 if only its existence is known. ``reopen`` serves
-        the partition again if the segments in its folder reach that position. If the partition is offline already, the
-        first reason is kept, and the highest known end counts.
+        ``known_end`` is a position up to which the log was flushed, 0 if only its existence is known: ``reopen`` serves
+        it if its segments reach that. An offline partition keeps the first reason, and the highest known end counts.
         """
         key = (topic, partition)
         self._known_ends[key] = max(known_end, self._known_ends.get(key, 0))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
+from logd.errors import UnknownError
 from logd.interfaces import IThreads
 from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.partition import PartitionLog
@@ -16,7 +17,7 @@ from logd.log.store.opening import FolderOpener
 
 @define(eq=False)
 class Reopener:
-    """Reopens offline logs. Owner thread only; one call at a time for each log."""
+    """Reopens offline logs. Owner thread only."""
 
     _threads: IThreads
     _upkeep: Upkeep
@@ -34,7 +35,14 @@ class Reopener:
         known_end: int | None,
         done: Callable[[BaseException | None], None],
     ) -> None:
-        """See LogStore.reopen; ``known_end`` as for recover_partition."""
+        """See LogStore.reopen; ``known_end`` as for recover_partition.
+
+        ``done`` gets UnknownError if the log is being reopened already, or if another log has its name, or none: what
+        is prepared and recovered would be the files of that log.
+        """
+        if log in self._under_way or not self._is_stored(log):
+            done(UnknownError(f"{log.topic}-{log.partition} is changed by another request: try again soon"))
+            return
 
         def work() -> Recovered | None:
             return self._opener.recover_again(log.folder, log.settings, known_end) if prepare() else None

@@ -7,7 +7,8 @@ from typing import Any
 from attrs import evolve
 
 from logd.broker.requests import repair as repairing
-from logd.errors import LogdError
+from logd.broker.topics.conflicts import LogRefused
+from logd.errors import InvalidRequest, LogdError
 from logd.log.damage.kinds import DamageKind
 from logd.log.disk.names import segment_name
 from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
@@ -198,6 +199,23 @@ class ServedTests(RepairTestCase):
         self.assertEqual(self.content("t"), ENTRY)
         self.assertEqual([answer.error for answer in self.peer.answers()], [101])
 
+    def test_a_deletion_ends_the_repair_of_a_missing_segment(self) -> None:
+        """The gaps that are about to be made would take the place of what the new topic has there."""
+        self.files.remove(self.path(0))
+        self.peer.send(Repair("t", 0, False))
+        self.reads.work()
+        self.reads.deliver()
+        (held,) = self.reads.works
+        self.reads.works.clear()
+        self.broker.administration.delete("t")
+        self.settle()
+        self.create("t")
+        self.produce(self.peer_of_new_topic(), "t", ENTRY)
+        self.reads.works.append(held)
+        self.settle()
+        self.assertEqual(self.content("t"), ENTRY)
+        self.assertEqual([answer.error for answer in self.peer.answers()], [101])
+
     def peer_of_new_topic(self) -> Peer:
         """Open another connection, so that the answers of the first are not taken."""
         return self.connect()
@@ -293,6 +311,19 @@ class OfflineTests(RepairTestCase):
         (answer,) = self.repair(cut=True)
         self.assertEqual((answer.state, [each.mended for each in answer.described]), (SERVED_AGAIN, [True]))
         self.assertEqual(self.log_of("t").end, 180)
+
+    def test_a_refused_log_is_not_repaired(self) -> None:
+        """It may be another topic's, or lack what the tree knows of: only the end of the conflict has it served."""
+        self.broker.store.reopen(self.log_of("t"), lambda: True, self.assertIsNone)
+        self.settle()
+        self.log_of("t").go_offline(LogRefused("its uuid is another one"))
+        self.data(60)[35] ^= 1
+        before = bytes(self.data(60))
+        self.assertEqual(self.repair(dry=True)[0].damages, 1)
+        (answer,) = self.repair()
+        self.assertIn("its uuid is another one", answer.text)
+        self.assertEqual((answer.error, bytes(self.data(60))), (InvalidRequest.code, before))
+        self.assertIsInstance(self.log_of("t").offline, LogRefused)
 
     def test_a_deletion_waits_for_the_repair(self) -> None:
         """A deletion must not remove files that the repair writes; a new topic of the name waits too."""

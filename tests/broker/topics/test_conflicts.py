@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.topics import encode_entry
+from logd.deferreds.callbacks import called_back
 from logd.topic import TopicEntry
 from tests.broker.members import Member, MembersTestCase
 from tests.log.entries import plain
@@ -74,6 +77,18 @@ class ConflictTests(MembersTestCase):
         self.assertEqual((self.served(self.one), list(self.one.broker.health()["conflicts"])), ([0], ["t"]))
         self.outcome(self.reader.set(paths.topic("t"), encode_entry(self.entry)))
         self.settle()
+        self.check_well()
+
+    def test_a_log_that_is_served_meanwhile_goes_on(self) -> None:
+        """A recovery below a served log would not know of what is appended during it, and give its ids again."""
+        self.begin(TopicEntry("theirs", {0: (1,)}))
+        refused = self.one.store.log("t", 0)
+        assert refused is not None
+        self.outcome(called_back(partial(self.one.store.reopen, refused, lambda: True)))
+        log = self.one.store.log("t", 0)
+        self.outcome(self.reader.delete(paths.topic("t")))
+        self.settle()
+        self.assertIs(self.one.store.log("t", 0), log)
         self.check_well()
 
     def test_a_failed_recovery_is_repeated(self) -> None:

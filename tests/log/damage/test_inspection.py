@@ -146,6 +146,16 @@ class DirectoryTests(InspectionTestCase):
         self.make(join(ROOT, "meta"), b"{}")
         self.assert_remark("meta", "damaged", True)
 
+    def test_a_topic_made_meanwhile_is_whole(self) -> None:
+        """A broker that is using the directory has made the partition's folder before it wrote topics.json."""
+
+        def create() -> None:
+            self.files.make_directory(join(ROOT, "new-0"))
+            TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,)}), "new": TopicEntry("v", {0: (0,)})})
+
+        racing = Racing(self.files, "exists", join(ROOT, "topics.json"), create)
+        self.assertEqual([each for each in read_contents(racing, ROOT).remarks if each.wrong], [])  # type: ignore[arg-type]
+
     def test_topics_json_must_match_the_folders(self) -> None:
         """A folder that is missing is harm, one without a topic is not."""
         self.make(join(ROOT, "topics.json"), b"[")

@@ -200,6 +200,14 @@ class SnapshotTests(SynchronousTestCase):
         again, position = ProducerStates.decode(states.encode(150))
         self.assertEqual((position, again.find(batch(0)), again.find(batch(10))), (150, 100, None))
 
+    def test_a_snapshot_has_the_former_epoch_of_a_batch_that_is_being_appended(self) -> None:
+        """The batch may be refused, or lost with the broker: what is stored must be found then."""
+        states = ProducerStates()
+        states.found(batch(0), 100, 1)
+        states.begin(batch(0, epoch=1), 1)
+        again, _ = ProducerStates.decode(states.encode(100))
+        self.assertEqual(again.find(batch(0)), 100)
+
     def test_a_damaged_snapshot_is_refused(self) -> None:
         """Each byte counts, and so does the end."""
         states = ProducerStates()

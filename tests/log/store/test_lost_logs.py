@@ -70,6 +70,38 @@ class HoldTests(SynchronousTestCase):
         self.assertEqual(reopened(rig, log), [None])
         self.assertEqual(rig.content(rig.log()), ENTRY * 2)
 
+    def test_one_reopening_is_under_way(self) -> None:
+        """Another one at the same time would change files below the log that the first one serves."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        log.go_offline(REASON)
+        outcome: list[BaseException | None] = []
+        rig.store.reopen(log, lambda: True, outcome.append)
+        rig.store.reopen(log, lambda: self.fail("prepared twice"), outcome.append)
+        (error,) = outcome
+        self.assertIsInstance(error, UnknownError)
+        rig.threads.settle()
+        self.assertEqual((outcome[1:], rig.log().offline), ([None], None))
+
+    def test_a_log_that_was_replaced_is_not_reopened(self) -> None:
+        """The files are those of the log that has its name now, and must stay as they are."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        deleted: list[BaseException | None] = []
+        rig.store.delete("t", deleted.append)
+        rig.threads.settle()
+        outcome: list[BaseException | None] = []
+        for again in (lambda: None, lambda: rig.filled(ENTRY)):
+            again()
+            before = rig.files.list(ROOT)
+            rig.store.begin_again(log, JUMP, outcome.append)
+            rig.store.restart(log, 0, outcome.append)
+            rig.threads.settle()
+            self.assertEqual([type(error) for error in outcome], [UnknownError, UnknownError])
+            self.assertEqual(rig.files.list(ROOT), before)
+            outcome.clear()
+        self.assertEqual(rig.content(rig.log()), ENTRY)
+
     def test_an_old_backup_is_not_served(self) -> None:
         """The files of the backup end before the known end."""
         rig = Rig()

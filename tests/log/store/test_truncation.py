@@ -9,7 +9,7 @@ from random import Random
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
-from logd.errors import OffsetOutOfRange, PartitionOffline
+from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
 from logd.leadership import PartitionLeadership
 from logd.log.index import lookup
 from logd.log.partition import PartitionLog
@@ -189,6 +189,20 @@ class RefusedTests(TruncationTestCase):
         """A consumer may have committed a position behind them."""
         self.log.visible_end = 100
         self.assertIn("readers have seen it up to 100", str(self.refused(80)))
+
+    def test_what_was_lost_and_is_back_may_be_given_up(self) -> None:
+        """The end that the tree had is lowered there before; until then it was known here as well."""
+        self.rig.store.hold("t", 0, LogdError("its files are away"), 200)
+        outcomes: list[BaseException | None] = []
+        self.rig.store.reopen(self.log, lambda: True, outcomes.append)
+        self.rig.threads.settle()
+        self.follow(self.log)
+        self.rig.store.truncate(self.log, 80, 0, outcomes.append, given_up=True)
+        self.rig.threads.settle()
+        self.log.go_offline(LogdError("the disk failed"))
+        self.rig.store.reopen(self.log, lambda: True, outcomes.append)
+        self.rig.threads.settle()
+        self.assertEqual((outcomes, self.log.end, self.log.offline), ([None, None, None], 80, None))
 
     def test_visible_bytes_go_where_a_person_has_given_them_up(self) -> None:
         """Nothing else is overlooked."""

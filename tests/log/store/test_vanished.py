@@ -78,6 +78,18 @@ class AppendTests(SynchronousTestCase):
         self.assertIn(f"{rig.path(0)} was removed while the broker wrote to it", str(log.offline))
         self.assertIsInstance(listener.calls[0], PartitionOffline)
 
+    def test_nothing_is_appended_to_a_file_of_another_length(self) -> None:
+        """The bytes would lie at another place than the id that is acknowledged, and be cut off at the next start."""
+        for damaged in (ENTRY[:15], ENTRY + b"more"):
+            rig = Rig(SMALL)
+            log = rig.filled(ENTRY)
+            self.assertTrue(log.close_idle())
+            rig.data(0)[:] = damaged
+            self.assertRaises(PartitionOffline, log.append, [ENTRY], 1, -1)
+            self.assertIn(f"{rig.path(0)}: the file has {len(damaged)} bytes, though 20 were written", str(log.offline))
+            self.assertEqual(bytes(rig.data(0)), damaged)
+            self.assertEqual(rig.files.open_handles, 1)  # the lock
+
 
 class FileWatchTests(SynchronousTestCase):
     """The regular look at all files."""
