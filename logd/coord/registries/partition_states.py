@@ -69,6 +69,8 @@ class PartitionStates:
         #: The partitions that are followed, by topic.
         self._topics: dict[str, set[int]] = {}
         self._uuids: dict[str, str] = {}
+        #: The change that made the node of each state that was read. Versions of a node that is made again begin at 0.
+        self._made: dict[Place, int] = {}
         #: Each partition that is followed, with the watch on its node; None while it is to be read.
         self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
         self._queue: deque[Place] = deque()
@@ -274,8 +276,9 @@ class PartitionStates:
             return
         self._unreadable.pop(place, None)
         before = self._known.get(place)
-        if before is None or before.version <= known.version:
+        if before is None or before.version <= known.version or self._made.get(place) != stat.created_zxid:
             self._known[place] = known
+        self._made[place] = stat.created_zxid
         self._seen(place)
         self._notify(place)
 
@@ -288,6 +291,7 @@ class PartitionStates:
     def _drop(self, place: Place) -> None:
         watch = self._watches.pop(place, None)
         self._known.pop(place, None)
+        self._made.pop(place, None)
         self._first.discard(place)
         self._unreadable.pop(place, None)
         if watch is not None:
