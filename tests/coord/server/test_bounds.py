@@ -293,7 +293,7 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
 
     def test_a_client_that_comes_back_meanwhile_keeps_its_session(self) -> None:
-        """It gives up a connection without answers, and waits for the next one longer than its session may be silent."""
+        """It gives up a connection without answers, and waits longer for the next than its session may be silent."""
         rig = Rig()
         client, other = rig.client(ConnectRequest(0, 4_000)), rig.client()
         assert client.session is not None
