@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attrs import evolve
 
 from logd.coord import paths
@@ -15,6 +17,17 @@ from tests.coord.registries.rig import RegistryTestCase
 
 STATE = PartitionState(1, 5, (1, 2), (), {1: "disk-1", 2: "disk-2"})
 ENTRY = TopicEntry("first", {0: (1, 2)}, replicated=True)
+
+
+class VisitedSet(set[int]):
+    """A set that counts the numbers that are looked at one after the other."""
+
+    visits = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for each in super().__iter__():
+            self.visits += 1
+            yield each
 
 
 class RemadeStateTests(RegistryTestCase):
@@ -70,3 +83,22 @@ class RemadeStateTests(RegistryTestCase):
         self.tree.link.delay = lambda: 0.0
         self.pass_time(5)
         self.assert_follows()
+
+
+class ManyPartitionsTests(RegistryTestCase):
+    """A topic of many partitions."""
+
+    def test_the_states_are_looked_through_a_few_times_alone(self) -> None:
+        """Who waits for all of them does not cost a look at all of them for each that is read."""
+        count = 500
+        entry = TopicEntry("first", dict.fromkeys(range(count), (1, 2)), replicated=True)
+        self.outcome(create_topic(self.tree, "t", entry, dict.fromkeys(range(count), STATE)))
+        states = PartitionStates(self.tree, self.clock)
+        self.addCleanup(states.stop)
+        states.follow("t", "first", range(count))
+        complete = states.when_complete("t")
+        partitions = states._topics["t"] = VisitedSet(range(count))
+        states.start()
+        self.settle()
+        self.successResultOf(complete)
+        self.assertLess(partitions.visits, 10 * count)
