@@ -140,7 +140,7 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
         except NoNode:
             return
         value = _read_note(path, data)
-        # Where another broker was faster, the next look is a first one: all of them remove the topic at the same time.
+        # The next look is a first one if another broker was faster: all of them remove the topic at the same time.
         attempts, listed = attempts + 1 if value["brokers"] == listed else 1, value["brokers"]
         value["brokers"] = left = [each for each in listed if each != broker]
         try:

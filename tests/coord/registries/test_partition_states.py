@@ -89,7 +89,7 @@ class ManyPartitionsTests(RegistryTestCase):
     """A topic of many partitions."""
 
     def test_the_states_are_looked_through_a_few_times_alone(self) -> None:
-        """Who waits for all of them does not cost a look at all of them for each that is read."""
+        """A caller that waits for all of them does not cost a look at all of them for each that is read."""
         count = 500
         entry = TopicEntry("first", dict.fromkeys(range(count), (1, 2)), replicated=True)
         self.outcome(create_topic(self.tree, "t", entry, dict.fromkeys(range(count), STATE)))
