@@ -85,6 +85,8 @@ class TopicComparison:
     _changed: Callable[[], None]
     #: The reasons why stored partitions are not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
+    #: The uuids of deleted topics whose notes may still name this broker, although nothing of them is stored here.
+    _noted: dict[str, str] = field(factory=dict, init=False)
 
     async def settle(self, topic: str, entry: TopicEntry | None) -> TopicEntry | None:
         """Compare a topic and act as the module docstring says; return the entry that clients are to see.
@@ -111,18 +113,20 @@ class TopicComparison:
     async def _agree(self, topic: str, entry: TopicEntry | None) -> tuple[TopicEntry | None, bool]:
         """Agree on the topic's uuid. Return the entry, and whether the logs here belong to another topic."""
         stored = self._stored
+        await self._strike_out(topic)
         for _ in range(ATTEMPTS):
             record = stored.entries.get(topic)
             if record is None or (entry is not None and record.uuid == entry.uuid):
                 return entry, False
             if entry is not None and topic in stored.orphans:
                 return entry, False  # the uuid was generated here: the tree's replaces it
-            from logd.coord.registries.deleted_topics import brokers_to_remove, removed_by  # rarely is one gone
+            from logd.coord.registries.deleted_topics import brokers_to_remove  # rarely is one gone
 
             if await brokers_to_remove(self._tree, record.uuid) is not None:
                 self._directory.hide(topic)
                 await stored.remove(topic)
-                await removed_by(self._tree, record.uuid, self._me)
+                self._noted[topic] = record.uuid
+                await self._strike_out(topic)
             elif entry is None and not stored.stores(topic):
                 await stored.remove(topic)  # others have deleted the topic: their note does not wait for this broker
             elif entry is None:
@@ -139,6 +143,19 @@ class TopicComparison:
                 self._refuse(topic, stored.partitions_here(topic), other_uuid(topic, record, entry, self._me))
                 return entry, True
         raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be compared")
+
+    async def _strike_out(self, topic: str) -> None:
+        """Note that this broker stores nothing more of a deleted topic; the next comparison repeats what has failed."""
+        uuid = self._noted.get(topic)
+        if uuid is not None:
+            from logd.coord.registries.deleted_topics import removed_by
+
+            try:
+                await removed_by(self._tree, uuid, self._me)
+            except ValueError:  # no later attempt could read the note either
+                del self._noted[topic]
+                raise
+            del self._noted[topic]
 
     async def _settle_partitions(self, topic: str, entry: TopicEntry) -> None:
         stored = self._stored

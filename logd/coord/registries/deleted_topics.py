@@ -133,13 +133,16 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
     an invalid note.
     """
     path = paths.deleted_topic(uuid)
-    for _ in range(ATTEMPTS):
+    attempts, listed = 0, None
+    while attempts < ATTEMPTS:
         try:
             data, stat = await coordination.get(path)
         except NoNode:
             return
         value = _read_note(path, data)
-        value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        # The next look is a first one if another broker was faster: all of them remove the topic at the same time.
+        attempts, listed = attempts + 1 if value["brokers"] == listed else 1, value["brokers"]
+        value["brokers"] = left = [each for each in listed if each != broker]
         try:
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)

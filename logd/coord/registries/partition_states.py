@@ -69,12 +69,14 @@ class PartitionStates:
         #: The partitions that are followed, by topic.
         self._topics: dict[str, set[int]] = {}
         self._uuids: dict[str, str] = {}
+        #: The change that made the node of each state that was read. Versions of a node that is made again begin at 0.
+        self._made: dict[Place, int] = {}
         #: Each partition that is followed, with the watch on its node; None while it is to be read.
         self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
         self._queue: deque[Place] = deque()
         self._reading: set[Place] = set()
-        #: Partitions that were not read yet, and what waits for them.
-        self._first: set[Place] = set()
+        #: Partitions that were not read yet, by topic, and what waits for them.
+        self._first: dict[str, set[int]] = {}
         self._complete: dict[str, OneTimeEvent] = {}
         self._unreadable: dict[Place, str] = {}
         self._unsubscribe: Callable[[], None] | None = None
@@ -109,7 +111,7 @@ class PartitionStates:
         for number in sorted(wanted - before):
             place = (topic, number)
             self._watches[place] = None
-            self._first.add(place)
+            self._first.setdefault(topic, set()).add(number)
             self._queue.append(place)
         self._check_complete(topic)
         self._work()
@@ -127,12 +129,11 @@ class PartitionStates:
 
     def is_read(self, topic: str, partition: int) -> bool:
         """Return whether a partition that is followed was looked for in the tree, readable or not."""
-        return (topic, partition) not in self._first
+        return partition not in self._first.get(topic, ())
 
     def is_complete(self, topic: str) -> bool:
         """Return whether all followed partitions of a topic were read."""
-        first = self._first
-        return not first or not any((topic, number) in first for number in self._topics.get(topic, ()))
+        return topic not in self._first
 
     @property
     def is_connected(self) -> bool:
@@ -274,8 +275,9 @@ class PartitionStates:
             return
         self._unreadable.pop(place, None)
         before = self._known.get(place)
-        if before is None or before.version <= known.version:
+        if before is None or before.version <= known.version or self._made.get(place) != stat.created_zxid:
             self._known[place] = known
+        self._made[place] = stat.created_zxid
         self._seen(place)
         self._notify(place)
 
@@ -288,7 +290,8 @@ class PartitionStates:
     def _drop(self, place: Place) -> None:
         watch = self._watches.pop(place, None)
         self._known.pop(place, None)
-        self._first.discard(place)
+        self._made.pop(place, None)
+        self._was_first(place)
         self._unreadable.pop(place, None)
         if watch is not None:
             watch.cancel()
@@ -300,9 +303,19 @@ class PartitionStates:
             self._log.failure("cannot act on the state of {topic}-{partition}", topic=place[0], partition=place[1])
 
     def _seen(self, place: Place) -> None:
-        if place in self._first:
-            self._first.discard(place)
+        if self._was_first(place):
             self._check_complete(place[0])
+
+    def _was_first(self, place: Place) -> bool:
+        """Return whether a partition was not read before; from now on it counts as read."""
+        topic, number = place
+        unread = self._first.get(topic)
+        if unread is None or number not in unread:
+            return False
+        unread.remove(number)
+        if not unread:
+            del self._first[topic]
+        return True
 
     def _check_complete(self, topic: str) -> None:
         event = self._complete.get(topic)

@@ -305,6 +305,10 @@ class TreeHost:
             attachment.cut(reason)
 
     def _check_expiry(self) -> None:
+        for _, attachment, _, value in self._queue:
+            if attachment is not None and value is attachment:
+                # Its client waits for the journal, and can send no pings before it is told of its session.
+                self.heard(attachment.session.id)
         due = self._tracker.due(self._clock.seconds())
         if due:
             # The reactor reads its sockets before the next turn's timers: input from clients counts first.

@@ -64,6 +64,24 @@ from logd.coord.zookeeper.kept_session import KeptSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.settings import CoordinationSettings
 
+#: Bytes of one transaction. Servers drop connections for requests of 1 MiB (their ``jute.maxbuffer``).
+MOST_TRANSACTION_BYTES = (1 << 20) - 1024
+#: The header of an operation, which ends the list too; a length, as before a text; a version, flags or permissions.
+_HEADER_BYTES, _LENGTH_BYTES, _NUMBER_BYTES = 9, 4, 4
+
+
+def bytes_of(operations: Sequence[Operation]) -> int:
+    """Return the bytes of a transaction of these operations."""
+    size = _HEADER_BYTES
+    for each in operations:
+        size += _HEADER_BYTES + _LENGTH_BYTES + len(each.path.encode()) + _NUMBER_BYTES
+        if isinstance(each, Create | SetData):
+            size += _LENGTH_BYTES + len(each.data)
+        if isinstance(each, Create):
+            rows = [f"{row.scheme}{row.identity}".encode() for row in each.acl]
+            size += _LENGTH_BYTES + sum(_NUMBER_BYTES + 2 * _LENGTH_BYTES + len(row) for row in rows)
+    return size
+
 
 @implementer(ICoordination)
 class ZooKeeperCoordination:
@@ -179,11 +197,13 @@ class ZooKeeperCoordination:
         return self._read(lambda full, _: SetAcl(full, tuple(acl), version), path, timeout)[0]
 
     def multi(self, operations: Sequence[Operation], timeout: float | None = None) -> Deferred[list[str | Stat | None]]:
+        path = operations[0].path if operations else "/"
         try:
             request = Multi(tuple(map(self._on_the_server, operations)))
+            self._demand_room(request, path)
         except CoordinationError as error:
             return fail(error)
-        return self._ask(request, operations[0].path if operations else "/", timeout)
+        return self._ask(request, path, timeout)
 
     def sync(self, path: str = "/", timeout: float | None = None) -> Deferred[None]:
         return self._read(lambda full, _: Sync(full), path, timeout)[0]
@@ -225,6 +245,13 @@ class ZooKeeperCoordination:
         if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # the caller gave none
             operation = evolve(operation, acl=self.access_lists.of(path))
         return evolve(operation, path=self._address.full(path))
+
+    def _demand_room(self, request: Multi, path: str) -> None:
+        """Raise BadArguments for a transaction so large that a server would end the connection for it."""
+        size, most = bytes_of(request.operations), max(MOST_TRANSACTION_BYTES, self.settings.data_bytes)
+        if size > most:
+            text = f"{path}: {len(request.operations)} operations take {size:,} bytes, more than {most:,}"
+            raise BadArguments(f"{text}, which servers take as one transaction", path)
 
     def _ask(
         self, request: ClientCall, path: str, timeout: float | None, before: Callable[[object], None] | None = None

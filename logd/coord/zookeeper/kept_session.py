@@ -174,6 +174,14 @@ class KeptSession:
         self._kazoo = self._make(self._reactor, self._settings, events, self._granted.identity)
         self._kazoo.start()
 
+    def _begin_again(self) -> None:
+        try:
+            self._begin()
+        except Exception as error:  # perhaps no thread or no file descriptor is left for a while
+            self._kazoo = None
+            self._log.warn("cannot connect to {hosts}: {error!r}", hosts=self._address.hosts, error=error)
+            self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin_again)
+
     def _state_changed(self, change: SessionChange) -> None:
         if self.state is SessionState.CLOSED:
             return
@@ -223,7 +231,9 @@ class KeptSession:
         kazoo, self._kazoo = self._kazoo, None
         if self.state is SessionState.CLOSED or kazoo is None:
             return
-        kazoo.end(0.0, lambda: None)
+        # Without a thread for it, its sockets are closed once nothing refers to it.
+        with suppress(RuntimeError):
+            kazoo.end(0.0, lambda: None)
         refused = error is None
         if refused and self._opening is not None and not self._opening.called:
             self._opening.errback(AuthFailed(f"{self._address.hosts}: the credentials were refused"))
@@ -234,7 +244,7 @@ class KeptSession:
             reason="the credentials were refused" if refused else repr(error),
             seconds=_BEGIN_AGAIN,
         )
-        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
+        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin_again)
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         if self.state is SessionState.CONNECTED:
             self._state_changed(SessionChange(SessionState.SUSPENDED))

@@ -7,9 +7,10 @@ from typing import Any
 from unittest import mock
 
 from logd.broker.topics.reconciler import RETRY_SECONDS
+from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
 from logd.coord.registries import deleted_topics
-from logd.errors import CoordinationUnavailable, StorageFull
+from logd.errors import CoordinationUnavailable, StorageFull, WireError
 from tests.broker.members import MembersTestCase
 
 
@@ -52,3 +53,23 @@ class RetryTests(MembersTestCase):
                 self.pass_time(RETRY_SECONDS + 1)
         self.assertEqual(self.one.partitions("t"), [0])
         self.assertEqual(self.one.broker.topics.names(), ["t"])
+
+    def test_a_deletion_that_could_not_be_noted_as_done_is_noted_later(self) -> None:
+        """The logs are gone by then, and with them the record of the topic; the note goes all the same."""
+        self.create(self.one, "t", 1)
+        strike_out, failing = deleted_topics.removed_by, [ConnectionLoss("gone"), ConnectionLoss("gone again")]
+
+        async def removed_by(*arguments: Any) -> None:
+            if failing:
+                raise failing.pop()
+            await strike_out(*arguments)
+
+        with mock.patch.object(deleted_topics, "removed_by", removed_by):
+            self.one.broker.administration.delete("t").addErrback(lambda failure: failure.trap(WireError))
+            self.settle()
+            self.assertEqual(self.one.partitions("t"), [])
+            for _ in range(3):
+                self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual(self.one.membership.reconciler._dirty, set())
+        self.assertEqual(self.nodes(paths.DELETED_TOPICS), [])
+        self.assertEqual(self.nodes(paths.STORED), [])

@@ -82,6 +82,22 @@ class DeleteTopicTests(RegistryTestCase):
         self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
         self.outcome(removed_by(self.tree, "some-uuid", 1))
 
+    def test_many_brokers_at_the_same_time(self) -> None:
+        """Each strikes itself out, however often the others are faster, and the last one removes the note."""
+        brokers = tuple(range(12))
+        self.outcome(create_topic(self.tree, "many", TopicEntry("uuid-of-many", {0: brokers})))
+        self.outcome(delete_topic(self.tree, "many"))
+        for client in (clients := [self.client() for _ in brokers]):
+            client.link.delay = lambda: 0.05
+        leaving = [
+            Deferred.fromCoroutine(removed_by(client, "uuid-of-many", broker))
+            for broker, client in zip(brokers, clients, strict=True)
+        ]
+        self.pass_time(10)
+        for each in leaving:
+            self.successResultOf(each)
+        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "uuid-of-many")))
+
     def test_commits_during_a_delete_leave_nothing_behind(self) -> None:
         """They do not stop the delete either."""
         other = self.client()

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import Create, Delete, Multi, SetData
-from logd.coord.server.wire.handshake import ConnectRequest, encode_connect_request
+from logd.coord.server.wire.handshake import ConnectRequest, ConnectResponse, encode_connect_request
 from logd.coord.server.wire.jute import encode_ustring
 from logd.coord.server.wire.opcodes import Opcode
 from logd.coord.tree.tree import Tree
@@ -291,6 +291,28 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertFalse(client.closed)
         rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
+
+    def test_a_client_that_comes_back_meanwhile_keeps_its_session(self) -> None:
+        """It gives up a connection without answers, and waits longer for the next than its session may be silent."""
+        rig = Rig()
+        client, other = rig.client(ConnectRequest(0, 4_000)), rig.client()
+        assert client.session is not None
+        again = ConnectRequest(0, 4_000, client.session.session_id, client.session.password)
+        other.send(request(1, Opcode.CREATE, create("/a")))
+        for _ in range(3):
+            client.lose()
+            client = rig.connect()
+            client.send(encode_connect_request(again))
+            for _ in range(10):
+                rig.clock.advance(0.5)
+            self.assertFalse(client.closed)
+        rig.settle()
+        client.receive()
+        self.assertEqual(client.session, ConnectResponse(4_000, again.session_id, again.password))
+        client.lose()
+        for _ in range(10):
+            rig.pass_time(0.5)
+        self.assertNotIn(again.session_id, rig.server.tree.sessions)
 
     def test_newcomers_of_a_slow_disk_are_bounded(self) -> None:
         """Those that come and go count too, and all may come once the disk goes on."""

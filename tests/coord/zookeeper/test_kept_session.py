@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -31,6 +32,7 @@ class PlayedSession:
     sent: list[tuple[Request, Done]] = field(factory=list)
     started: bool = False
     ended: bool = False
+    may_end: bool = True
 
     def start(self) -> None:
         """Begin."""
@@ -46,6 +48,8 @@ class PlayedSession:
 
     def end(self, patience: float, done: Callable[[], None]) -> None:
         """End at once."""
+        if not self.may_end:
+            raise RuntimeError("can't start new thread")
         self.ended = True
         done()
 
@@ -61,6 +65,8 @@ class KeptSessionTests(SynchronousTestCase):
         """Begin to open the session."""
         self.turns = Turns()
         self.played: list[PlayedSession] = []
+        #: The errors of the next attempts to make one, the first one last.
+        self.failing: list[Exception] = []
         settings = CoordinationSettings(hosts="zoo/logd")
         self.kept = KeptSession(cast(ThreadReactor, self.turns), settings, self.make)
         self.states: list[SessionState] = []
@@ -69,6 +75,8 @@ class KeptSessionTests(SynchronousTestCase):
 
     def make(self, _reactor: object, _settings: object, events: SessionCallbacks, identity: Identity | None) -> Any:
         """Make a stand-in for one more of kazoo's sessions."""
+        if self.failing:
+            raise self.failing.pop()
         self.played.append(PlayedSession(events, identity))
         return self.played[-1]
 
@@ -107,6 +115,22 @@ class KeptSessionTests(SynchronousTestCase):
         self.assertEqual(self.states[-2:], [SessionState.LOST, SessionState.CLOSED])
         self.assertIs(self.kept.state, SessionState.CLOSED)
         self.assertTrue(self.played[1].ended)
+        self.assertEqual(self.turns.getDelayedCalls(), [])
+
+    def test_a_session_that_cannot_be_made_is_made_later(self) -> None:
+        """As long as the process has no file descriptor or no thread left, it is tried again every second."""
+        kazoo = self.played[0]
+        kazoo.tell(SessionState.CONNECTED, 1)
+        self.failing = [OSError(errno.EMFILE, "too many open files"), RuntimeError("can't start new thread")]
+        kazoo.may_end = False
+        kazoo.events.ended(RuntimeError("an answer that makes no sense"))
+        for _ in range(2):
+            self.turns.advance(1)
+            self.assertEqual(len(self.played), 1)
+        self.turns.advance(1)
+        self.played[1].tell(SessionState.CONNECTED, 1)
+        self.assertEqual(self.states, [SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.CONNECTED])
+        self.kept.close()
         self.assertEqual(self.turns.getDelayedCalls(), [])
 
     def test_refused_credentials_end_the_session(self) -> None:
