@@ -128,7 +128,7 @@ class FollowerTruncation:
                 partition=log.partition,
                 leader=role.leader,
             )
-            await self._relinquish(log, position)
+            await self._relinquish(log)
         else:
             self._log.info(
                 "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
@@ -137,11 +137,13 @@ class FollowerTruncation:
                 position=position,
                 end=log.end,
             )
+        await self._lower_stored_end(log, position)
         if role.log is not log:
             return  # it was served again meanwhile
         await called_back(partial(self._owner.store.restart, log, position))
         self._epochs.log_emptied()
         role.is_lost = False
+        await self._lower_stored_end(log, position)  # as for truncate
 
     async def _outdate_changes(self, known: KnownState, state: PartitionState) -> None:
         """Write a state that does not count on this replica, so that the changes of it that are under way fail.
@@ -153,13 +155,12 @@ class FollowerTruncation:
         if not await self._change(known, state):
             raise LogdError("it has to begin again, and the partition's state has changed meanwhile")
 
-    async def _relinquish(self, log: PartitionLog, position: int) -> None:
+    async def _relinquish(self, log: PartitionLog) -> None:
         """Have the tree vouch for nothing of a lost log that is to begin again."""
         try:
             await self._owner.relinquish(log.topic, log.partition)
         except CoordinationError as error:
             raise LogdError(f"the stored end in the tree cannot be lowered now: {error}") from error
-        await self._lower_stored_end(log, position)
 
     def delete_before(self, log: PartitionLog, position: int) -> None:
         """Delete the records before ``position``, where the leader's log begins now."""
