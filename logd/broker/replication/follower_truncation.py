@@ -21,6 +21,7 @@ from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
 from logd.log.index.lookup import find_boundary
+from logd.log.offline_text import not_restarted
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
@@ -140,7 +141,11 @@ class FollowerTruncation:
         await self._lower_stored_end(log, position)
         if role.log is not log:
             return  # it was served again meanwhile
-        await called_back(partial(self._owner.store.restart, log, position))
+        try:
+            await called_back(partial(self._owner.store.restart, log, position))
+        except (LogdError, OSError) as error:
+            log.stay_offline(not_restarted(log.folder, position, error))  # so that the next leader is asked, too
+            raise
         self._epochs.log_emptied()
         role.is_lost = False
         await self._lower_stored_end(log, position)  # as for truncate

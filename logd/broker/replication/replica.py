@@ -24,6 +24,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
+from logd.log.offline_text import NotRestarted
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 
@@ -260,7 +261,7 @@ class Replica:
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
             and self._owner.is_compared(log.topic, known.uuid)
-            and (isinstance(log.offline, BytesLost) or self._owner.is_lost(log.topic, log.partition))
+            and (isinstance(log.offline, BytesLost | NotRestarted) or self._owner.is_lost(log.topic, log.partition))
         )
 
     @property
