@@ -77,6 +77,9 @@ class PartitionStates:
         self._first: set[Place] = set()
         self._complete: dict[str, OneTimeEvent] = {}
         self._unreadable: dict[Place, str] = {}
+        #: The session in which each partition was read last. Versions of another tree, such as an earlier copy of this
+        #: one that was put in its place, may be lower.
+        self._sessions: dict[Place, int] = {}
         self._unsubscribe: Callable[[], None] | None = None
         #: Made with the first change.
         self._transactions: SharedTransactions | None = None
@@ -273,9 +276,10 @@ class PartitionStates:
             self._seen(place)
             return
         self._unreadable.pop(place, None)
-        before = self._known.get(place)
-        if before is None or before.version <= known.version:
+        before, session = self._known.get(place), self._coordination.session_id
+        if before is None or before.version <= known.version or self._sessions.get(place) != session:
             self._known[place] = known
+        self._sessions[place] = session
         self._seen(place)
         self._notify(place)
 
@@ -288,6 +292,7 @@ class PartitionStates:
     def _drop(self, place: Place) -> None:
         watch = self._watches.pop(place, None)
         self._known.pop(place, None)
+        self._sessions.pop(place, None)
         self._first.discard(place)
         self._unreadable.pop(place, None)
         if watch is not None:
