@@ -20,6 +20,7 @@ from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
+from logd.log.disk.errors import NO_ROOM
 from logd.log.index.lookup import find_boundary
 from logd.log.offline_text import not_restarted
 from logd.log.partition import PartitionLog
@@ -27,6 +28,8 @@ from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a log whose truncation is refused is looked at again.
 REFUSED_SECONDS = 1.0
+#: Seconds for which a log whose truncation has found no room is offline, before that is tried again.
+FULL_SECONDS = 5.0
 
 
 @define(eq=False)
@@ -74,6 +77,11 @@ class FollowerTruncation:
             )
             await sleep(self._owner.clock, REFUSED_SECONDS)
             raise TruncationRefused(role.trouble) from error
+        except OSError as error:
+            if error.errno in NO_ROOM:  # the log is served as after a start, and its leader asked again
+                await sleep(self._owner.clock, FULL_SECONDS)
+                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+            raise
         if lost > 0:
             self._log.warn(
                 "{topic}-{partition} has lost {count} bytes that readers saw: a person let broker {leader} lead",

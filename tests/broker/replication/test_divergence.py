@@ -44,6 +44,25 @@ class DivergenceTests(ReplicaTestCase):
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
 
+    def test_a_log_is_cut_once_its_disk_has_room(self) -> None:
+        """It was full, as the truncation writes a checkpoint first."""
+        dead, follower = self.followers
+        dead.kill()
+        self.cluster.advance(6.0)
+        first = self.send(b"first", acks=1).next_position
+        self.send(b"second", acks=1)
+        self.cluster.advance(1.0)
+        role = self.logs()[follower.host].replica
+        assert isinstance(role, FollowerRole)
+        follower.files.room = 0
+        role.tasks.truncate(first)
+        self.cluster.advance(20.0)
+        follower.files.room = None
+        dead.start()
+        self.cluster.advance(15.0)
+        self.assertIsNone(self.logs()[follower.host].offline)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
     def test_no_end_is_told_before_the_logs_were_compared(self) -> None:
         """An answer may have no room for that yet: the follower would show its own bytes as those of the leader."""
         self.send(b"first", acks=1)
