@@ -56,6 +56,17 @@ def is_restarted(folder: str, position: int) -> LogdError:
     return LogdError(f"{folder} begins again at {position}, where its leader's log has begun: try again soon")
 
 
+class NotRestarted(LogdError):
+    """A replica that is to drop what it has could not begin again. Nobody counts on it, so that is tried again."""
+
+
+def not_restarted(folder: str, position: int, error: BaseException) -> LogdError:
+    """Return the error for a replica that could not begin again, as on a full disk."""
+    return NotRestarted(
+        f"{folder} could not begin again at {position}, where its leader's log has begun: {error}. It is tried again"
+    )
+
+
 def not_truncated(folder: str, position: int, error: BaseException) -> LogdError:
     """Return the error for a truncation that failed half-way: the log ends at the position or behind it."""
     return _because(

@@ -20,12 +20,16 @@ from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
+from logd.log.disk.errors import NO_ROOM
 from logd.log.index.lookup import find_boundary
+from logd.log.offline_text import not_restarted
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a log whose truncation is refused is looked at again.
 REFUSED_SECONDS = 1.0
+#: Seconds for which a log whose truncation has found no room is offline, before that is tried again.
+FULL_SECONDS = 5.0
 
 
 @define(eq=False)
@@ -73,6 +77,11 @@ class FollowerTruncation:
             )
             await sleep(self._owner.clock, REFUSED_SECONDS)
             raise TruncationRefused(role.trouble) from error
+        except OSError as error:
+            if error.errno in NO_ROOM:  # the log is served as after a start, and its leader asked again
+                await sleep(self._owner.clock, FULL_SECONDS)
+                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+            raise
         if lost > 0:
             self._log.warn(
                 "{topic}-{partition} has lost {count} bytes that readers saw: a person let broker {leader} lead",
@@ -128,7 +137,7 @@ class FollowerTruncation:
                 partition=log.partition,
                 leader=role.leader,
             )
-            await self._relinquish(log, position)
+            await self._relinquish(log)
         else:
             self._log.info(
                 "{topic}-{partition} begins again at {position}, where its leader's log begins; it ended at {end}",
@@ -137,11 +146,17 @@ class FollowerTruncation:
                 position=position,
                 end=log.end,
             )
+        await self._lower_stored_end(log, position)
         if role.log is not log:
             return  # it was served again meanwhile
-        await called_back(partial(self._owner.store.restart, log, position))
+        try:
+            await called_back(partial(self._owner.store.restart, log, position))
+        except (LogdError, OSError) as error:
+            log.stay_offline(not_restarted(log.folder, position, error))  # so that the next leader is asked, too
+            raise
         self._epochs.log_emptied()
         role.is_lost = False
+        await self._lower_stored_end(log, position)  # as for truncate
 
     async def _outdate_changes(self, known: KnownState, state: PartitionState) -> None:
         """Write a state that does not count on this replica, so that the changes of it that are under way fail.
@@ -153,13 +168,12 @@ class FollowerTruncation:
         if not await self._change(known, state):
             raise LogdError("it has to begin again, and the partition's state has changed meanwhile")
 
-    async def _relinquish(self, log: PartitionLog, position: int) -> None:
+    async def _relinquish(self, log: PartitionLog) -> None:
         """Have the tree vouch for nothing of a lost log that is to begin again."""
         try:
             await self._owner.relinquish(log.topic, log.partition)
         except CoordinationError as error:
             raise LogdError(f"the stored end in the tree cannot be lowered now: {error}") from error
-        await self._lower_stored_end(log, position)
 
     def delete_before(self, log: PartitionLog, position: int) -> None:
         """Delete the records before ``position``, where the leader's log begins now."""

@@ -24,6 +24,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.log.epochs.history import NO_EPOCH, EpochHistory
+from logd.log.offline_text import NotRestarted
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 
@@ -131,7 +132,7 @@ class Replica:
             await self._epochs.read(log, self._state_epoch)
             self._again = True  # the log may have gone offline meanwhile, as it was compared, or the state have changed
             return
-        role, has_role = self.role, self._has_role_of(state)
+        role, has_role = self.role, self._has_role_of(known)
         if not has_role and not self._owner.is_compared(log.topic, known.uuid):
             # The log may be found to be lost. Until then nobody may follow it, or count on it as a follower.
             self._end_role()
@@ -151,13 +152,15 @@ class Replica:
         elif not has_role:
             self._follow(known, replicas, self._epochs.known)
 
-    def _has_role_of(self, state: PartitionState) -> bool:
+    def _has_role_of(self, known: KnownState) -> bool:
         """Return whether the role is that of a state, and of a lost log if the log is offline."""
-        role = self.role
+        role, state = self.role, known.state
         if isinstance(role, FollowerRole):
             is_lost = self.log.offline is not None
             return (role.epoch, role.leader, role.is_lost) == (state.leader_epoch, state.leader, is_lost)
-        return role is not None and role.epoch == state.leader_epoch and state.leads(self._me, self._instance)
+        if role is None or role.epoch != state.leader_epoch or role.state.version > known.version:
+            return False  # or an earlier tree is back, where nothing that this leader writes would fit
+        return state.leads(self._me, self._instance)
 
     # Roles
 
@@ -247,7 +250,7 @@ class Replica:
         if known.state.leads(self._me, self._instance):
             self._end_role()
             await self._giving_way.offline(self.log, known)
-        elif self._has_role_of(known.state):
+        elif self._has_role_of(known):
             pass  # its leader is asked already
         elif self._is_to_begin_again(known):
             self._follow(known, replicas, EpochHistory(), is_lost=True)
@@ -260,7 +263,7 @@ class Replica:
             state.leader not in (NO_LEADER, self._me)
             and not state.counts_on(self._me, self._instance)
             and self._owner.is_compared(log.topic, known.uuid)
-            and (isinstance(log.offline, BytesLost) or self._owner.is_lost(log.topic, log.partition))
+            and (isinstance(log.offline, BytesLost | NotRestarted) or self._owner.is_lost(log.topic, log.partition))
         )
 
     @property

@@ -23,7 +23,7 @@ A conflict ends when a change of the tree removes it: the refused logs are then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -37,15 +37,18 @@ from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord import paths
 from logd.coord.elections import lost_with_the_tree
-from logd.coord.errors import NoNode
+from logd.coord.errors import BadVersion, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
-from logd.coord.registries.topics import create_topic, read_topic
+from logd.coord.records import Check, Operation, SetData
+from logd.coord.registries.topics import create_topic, decode_entry, read_topic
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
 #: Attempts to compare a topic whose nodes change meanwhile.
 ATTEMPTS = 5
+#: The most states that are written in one transaction.
+WRITTEN_AT_ONCE = 200
 
 
 class StillCounted(CoordinationUnavailable):
@@ -211,11 +214,36 @@ class TopicComparison:
         if left.removed:
             removed = left.removed
             self._directory.show(topic, entry)  # so that they are not written any more
+            await self._outdate_changes(topic, entry.uuid, removed)
             await self._ends.leave(topic, removed)
             await self._stored.leave(topic, removed)
             self._log.info("{topic}: partitions {left} are stored by other brokers now", topic=topic, left=removed)
             self._changed()
         return left
+
+    async def _outdate_changes(self, topic: str, uuid: str, removed: Sequence[int]) -> None:
+        """Write the states of partitions whose logs are about to be removed again, as they are.
+
+        Since they were read this broker may have been added to the replicas once more, and a leader have counted on
+        what is still here, or be about to. Such a change fails by the version that it names, or else this does.
+        """
+        for start in range(0, len(removed), WRITTEN_AT_ONCE):
+            numbers = removed[start : start + WRITTEN_AT_ONCE]
+            node, stat = await self._tree.get(paths.topic(topic))
+            entry = decode_entry(topic, node)
+            if entry.uuid != uuid or not set(numbers).isdisjoint(self._stored.mine(entry)):
+                raise StillCounted(f"the replicas of topic {topic!r} have changed meanwhile")
+            operations: list[Operation] = [Check(paths.topic(topic), stat.version)]
+            for number in numbers:
+                path = paths.partition_state(topic, number)
+                data, found = await self._tree.get(path)
+                if self._me in PartitionState.decode(data).instances:
+                    raise StillCounted(f"{topic}-{number} counts on the replica on this broker again")
+                operations.append(SetData(path, data, found.version))
+            try:
+                await self._tree.multi(operations)
+            except BadVersion as error:
+                raise StillCounted(f"the states of topic {topic!r} have changed meanwhile") from error
 
     async def _begin_again(self, lost: LostLog) -> None:
         """Begin a log whose loss the tree says is accepted."""

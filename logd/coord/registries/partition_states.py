@@ -69,8 +69,10 @@ class PartitionStates:
         #: The partitions that are followed, by topic.
         self._topics: dict[str, set[int]] = {}
         self._uuids: dict[str, str] = {}
-        #: The change that made the node of each state that was read. Versions of a node that is made again begin at 0.
-        self._made: dict[Place, int] = {}
+        #: The session in which each state was read last, and the change that made its node: only within both do versions
+        #: tell which is later. Those of a node that is made again begin at 0, and those of another tree, such as an
+        #: earlier copy of this one that was put in its place, may be lower.
+        self._lineages: dict[Place, tuple[int, int]] = {}
         #: Each partition that is followed, with the watch on its node; None while it is to be read.
         self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
         self._queue: deque[Place] = deque()
@@ -274,10 +276,10 @@ class PartitionStates:
             self._seen(place)
             return
         self._unreadable.pop(place, None)
-        before = self._known.get(place)
-        if before is None or before.version <= known.version or self._made.get(place) != stat.created_zxid:
+        before, lineage = self._known.get(place), (self._coordination.session_id, stat.created_zxid)
+        if before is None or before.version <= known.version or self._lineages.get(place) != lineage:
             self._known[place] = known
-        self._made[place] = stat.created_zxid
+        self._lineages[place] = lineage
         self._seen(place)
         self._notify(place)
 
@@ -290,7 +292,7 @@ class PartitionStates:
     def _drop(self, place: Place) -> None:
         watch = self._watches.pop(place, None)
         self._known.pop(place, None)
-        self._made.pop(place, None)
+        self._lineages.pop(place, None)
         self._was_first(place)
         self._unreadable.pop(place, None)
         if watch is not None:

@@ -44,6 +44,25 @@ class DivergenceTests(ReplicaTestCase):
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
 
+    def test_a_log_is_cut_once_its_disk_has_room(self) -> None:
+        """It was full, as the truncation writes a checkpoint first."""
+        dead, follower = self.followers
+        dead.kill()
+        self.cluster.advance(6.0)
+        first = self.send(b"first", acks=1).next_position
+        self.send(b"second", acks=1)
+        self.cluster.advance(1.0)
+        role = self.logs()[follower.host].replica
+        assert isinstance(role, FollowerRole)
+        follower.files.room = 0
+        role.tasks.truncate(first)
+        self.cluster.advance(20.0)
+        follower.files.room = None
+        dead.start()
+        self.cluster.advance(15.0)
+        self.assertIsNone(self.logs()[follower.host].offline)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
     def test_no_end_is_told_before_the_logs_were_compared(self) -> None:
         """An answer may have no room for that yet: the follower would show its own bytes as those of the leader."""
         self.send(b"first", acks=1)
@@ -156,3 +175,43 @@ class UncleanElectionTests(ReplicaTestCase):
         self.cluster.advance(20.0)
         self.assertIn(self.leader, self.cut)
         self.assertIn(b"after", self.contents().pop())
+
+
+class BegunAgainTests(ReplicaTestCase):
+    """A follower of which nothing is its leader's: what the leader has of it lies before the log's start here."""
+
+    segment_bytes = 300
+
+    def test_its_new_log_is_whole(self) -> None:
+        """Its stored end was that of its former log: a restart would take the new one for lost, and lose it."""
+        first, second, third = self.cluster.wait(self.admin.describe("t")).partitions[0].replicas
+        brokers = self.cluster.brokers
+        self.send(b"everywhere")
+        for number in (second, third):
+            brokers[number].kill()
+        self.cluster.advance(6.0)
+        for _ in range(10):
+            self.send(b"x" * 200)
+        store = brokers[first].store
+        assert store is not None
+        log = store.log("t", 0)
+        assert log is not None
+        store.delete_before(log, log.end - 300, lambda error: None)
+        self.cluster.advance(130.0)  # the stored ends are written
+        brokers[first].kill()
+        for number in (second, third):
+            brokers[number].start()
+        self.cluster.advance(10.0)
+        self.cluster.wait(self.admin.elect("t", unclean=True))
+        self.cluster.advance(5.0)
+        brokers[first].start()
+        self.cluster.advance(10.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        for number in (second, third):
+            self.cluster.wait(brokers[number].stop())
+            self.cluster.advance(6.0)
+        self.cluster.wait(brokers[first].stop())
+        brokers[first].start()
+        self.cluster.advance(5.0)
+        self.assertIsNone(self.logs()[brokers[first].host].offline)
+        self.assertIs(self.leader, brokers[first])

@@ -168,3 +168,28 @@ class FullLeaderTests(FullDiskTestCase):
         self.assertLess(second, 10)
         self.assertLess(third, 10)
         self.check_all_is_well()
+
+
+class FullFollowerTests(FullDiskTestCase):
+    """The disk of a follower is full."""
+
+    def test_a_follower_that_has_to_begin_again(self) -> None:
+        """Its leader's log begins behind its own one by now. It begins again once there is room, whoever leads then."""
+        leader, follower = self.leader, self.followers[0]
+        self.cluster.network.block(leader.host, follower.host)
+        for _ in range(3):
+            self.send(b"x" * 200)
+        self.assertNotIn(follower.settings.id, self.state().in_sync)
+        log, store = self.logs()[leader.host], leader.store
+        assert store is not None
+        store.delete_before(log, log.visible_end, lambda error: None)
+        follower.files.room = 0
+        self.cluster.network.heal()
+        self.cluster.advance(15.0)
+        self.assertNotIn(follower.settings.id, self.state().in_sync)
+        leader.kill()
+        self.cluster.advance(8.0)
+        follower.files.room = None
+        leader.start()
+        self.cluster.advance(10.0)
+        self.assertEqual((self.in_sync(), self.logs()[follower.host].start), ((0, 1, 2), log.start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
@@ -113,6 +115,34 @@ class LeftLogTests(LeftLogTestCase):
         self.cluster.wait(tree.set(paths.partition_state("t", 0), led.encode()))
         self.cluster.advance(10.0)
         self.assertFalse(self.stores(0))
+
+    def test_a_broker_that_is_to_store_it_again_while_the_state_is_read(self) -> None:
+        """Its leader counts on what it still has by then."""
+        tree, other, store = self.left.coordination, self.leader.coordination, self.left.store
+        assert tree is not None and other is not None and store is not None
+        path, entry = paths.topic("t"), self.cluster.wait(other.get(paths.topic("t")))[0]
+        get, held, state = tree.get, list[Callable[[], None]](), self.state()
+
+        def late(path: str, timeout: float | None = None) -> Deferred[tuple[bytes, Stat]]:
+            answer = get(path, timeout)
+            if path != paths.partition_state("t", 0) or held:
+                return answer
+            waiting: Deferred[tuple[bytes, Stat]] = Deferred()
+            answer.addCallback(lambda found: held.append(lambda: waiting.callback(found)))
+            return waiting
+
+        log = store.log("t", 0)
+        tree.get = late  # type: ignore[method-assign]
+        self.stop_controllers()
+        self.move(self.without_it())
+        self.cluster.advance(0.5)
+        changes = [SetData(path, entry), SetData(paths.partition_state("t", 0), state.encode())]
+        self.cluster.wait(other.multi(changes))
+        self.cluster.advance(0.5)
+        held[0]()
+        self.cluster.advance(10.0)
+        self.assertTrue(store.log("t", 0) is log)
+        self.assertEqual(len(self.contents()), 1)
 
     def test_a_reassignment_is_no_trouble(self) -> None:
         """A leader counts on a replica that was left out until it knows of that: it is no trouble for a moment."""

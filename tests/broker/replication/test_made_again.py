@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 from unittest import mock
 
@@ -177,3 +178,51 @@ class MadeAgainTests(ReplicaTestCase):
             leader.start()
             self.cluster.advance(10.0)
         self.assertEqual((told, self.in_sync()), ({ReplicaFetchV1}, (0, 1, 2)))
+
+
+class EarlierTreeTests(ReplicaTestCase):
+    """A coordination tree in whose place an earlier copy of it was put, while the brokers run."""
+
+    def setUp(self) -> None:
+        """Change the in-sync set after the copy was made."""
+        super().setUp()
+        self.send(b"before")
+        self.cluster.tree.kill()
+        self.copy = deepcopy(self.cluster.tree.files.root)
+        self.cluster.tree.start()
+        self.cluster.advance(5.0)
+        self.kill_for_a_while(self.followers[0])
+
+    def kill_for_a_while(self, killed: MemoryBroker) -> None:
+        """Let a broker be dead while something is sent."""
+        killed.kill()
+        self.send(b"without it")
+        killed.start()
+        self.cluster.advance(10.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def put_back(self) -> None:
+        """Put the copy in the place of the tree; its sessions end before a broker reaches it."""
+        self.cluster.tree.kill()
+        self.cluster.tree.files.root = self.copy
+        self.cluster.tree.start()
+        links = [broker.coordination.link for broker in self.cluster.brokers if broker.coordination is not None]
+        for reachable in (False, True):
+            for link in links:
+                link.reachable = reachable
+            self.cluster.advance(15.0)
+
+    def test_its_states_are_taken(self) -> None:
+        """Their versions are lower than those that the brokers know. Leaders are chosen as before."""
+        self.put_back()
+        self.kill_for_a_while(self.leader)
+
+    def test_a_leader_that_stays_the_leader(self) -> None:
+        """It goes on in another epoch, as its changes of the in-sync set name versions that the tree does not have."""
+        for broker in self.cluster.brokers:
+            assert broker.broker is not None
+            broker.broker.controller.stop()
+        leader = self.leader
+        self.put_back()
+        self.assertIs(self.leader, leader)
+        self.kill_for_a_while(self.followers[0])

@@ -20,12 +20,10 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.operator_requests import (
     Reassignment,
-    cancel_reassignment,
     change_reassignment,
     read_draining,
     read_reassignments,
     request_election,
-    request_reassignment,
     set_draining,
     withdraw_election,
 )
@@ -179,16 +177,20 @@ class ReplicaOperations:
     async def reassign(self, topic: str, entry: TopicEntry, moved: Iterable[MovedPartition], rate: int) -> None:
         """Ask for other replicas of some partitions; what was asked for others stands. Raises InvalidRequest."""
         self._check_size(entry)
-        wanted = {each.partition: each.wanted for each in moved}
-        if not wanted:
-            return
-        former = await self._under_way(topic, entry) or Reassignment(entry.uuid)
-        origins = {each.partition: former.before.get(each.partition, each.replicas) for each in moved}
-        pending = self._pending(topic, entry, former)
-        left = {number: replicas for number, replicas in pending.items() if number not in wanted}
-        origins |= {number: former.before[number] for number in left if number in former.before}
-        rate = rate or (former.rate if left else 0)
-        await request_reassignment(self._tree, topic, Reassignment(entry.uuid, {**left, **wanted}, rate, origins))
+        moves = {each.partition: each for each in moved}
+
+        def change(former: Reassignment | None) -> Reassignment | None:
+            if former is None or former.uuid != entry.uuid:
+                former = Reassignment(entry.uuid)
+            pending = self._pending(topic, entry, former)  # where a partition was before one that is done is the past
+            before = {number: each.replicas for number, each in moves.items()}
+            before |= {number: former.before[number] for number in pending if number in former.before}
+            left = {number: wanted for number, wanted in pending.items() if number not in moves}
+            wanted = {**left, **{number: each.wanted for number, each in moves.items()}}
+            return Reassignment(entry.uuid, wanted, rate or (former.rate if left else 0), before)
+
+        if moves:
+            await change_reassignment(self._tree, topic, change)
 
     def _check_size(self, entry: TopicEntry) -> None:
         if not entry.replicated and len(entry.partitions) > MOST_STATES:
@@ -230,18 +232,18 @@ class ReplicaOperations:
     async def cancel(self, topic: str) -> list[MovedPartition]:
         """End a reassignment: partitions that are not done yet get the replicas back that they had. Return those."""
         entry = self.entry(topic)
-        under_way = await self._under_way(topic, entry)
-        if under_way is None:
-            return []
-        back = {
-            number: under_way.before.get(number, entry.partitions[number])
-            for number in self._pending(topic, entry, under_way)
-        }
-        returning = {each.partition: each.wanted for each in _moved(entry, back)}
-        if returning:
-            await request_reassignment(self._tree, topic, Reassignment(entry.uuid, returning, before=returning))
-        else:
-            await cancel_reassignment(self._tree, topic)
+        back: dict[int, tuple[int, ...]] = {}
+
+        def change(former: Reassignment | None) -> Reassignment | None:
+            back.clear()
+            if former is None or former.uuid != entry.uuid:
+                return former
+            # Also where nothing seems to have changed: this broker may not know of the controller's last step yet.
+            pending = self._pending(topic, entry, former)
+            back.update((number, former.before.get(number, entry.partitions[number])) for number in pending)
+            return Reassignment(entry.uuid, dict(back), before=dict(back)) if back else None
+
+        await change_reassignment(self._tree, topic, change)
         return [MovedPartition(number, entry.partitions[number], replicas) for number, replicas in sorted(back.items())]
 
     def _is_done(self, topic: str, entry: TopicEntry, number: int, wanted: tuple[int, ...]) -> bool:

@@ -202,7 +202,13 @@ class OperatorWork:
             return
         entry = decode_entry(topic, node)
         wanted = asked.partitions if asked.uuid == entry.uuid else {}
-        left = {number: each for number, each in wanted.items() if not self._is_done(topic, entry, number, each)}
+        left = {
+            number: each
+            for number, each in wanted.items()
+            # A cancelled one is over where the replicas are what they were: perhaps none of it was begun.
+            if not (entry.partitions.get(number) == each == asked.before.get(number))
+            and not self._is_done(topic, entry, number, each)
+        }
         operations: list[Operation] = [epoch.check()]
         if not left:
             await self._tree.multi([*operations, Delete(path, stat.version)])
