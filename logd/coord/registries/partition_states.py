@@ -69,9 +69,9 @@ class PartitionStates:
         #: The partitions that are followed, by topic.
         self._topics: dict[str, set[int]] = {}
         self._uuids: dict[str, str] = {}
-        #: The session in which each state was read last, and the change that made its node: only within both do versions
-        #: tell which is later. Those of a node that is made again begin at 0, and those of another tree, such as an
-        #: earlier copy of this one that was put in its place, may be lower.
+        #: The session in which each state was read last, and the change that made its node. Only within both do
+        #: versions tell which is later: those of a node that is made again begin at 0, and those of another tree, such
+        #: as an earlier copy of this one that was put in its place, may be lower.
         self._lineages: dict[Place, tuple[int, int]] = {}
         #: Each partition that is followed, with the watch on its node; None while it is to be read.
         self._watches: dict[Place, Deferred[WatchEvent] | None] = {}
