@@ -302,7 +302,10 @@ class BrokerLink:
     def _begin(self) -> None:
         self._timer = None
         self._outage.trying()
-        self._attempt = self._connect(self.address)
+        try:
+            self._attempt = self._connect(self.address)
+        except Exception:  # such as an endpoint's certificate that cannot be read at this moment
+            self._attempt = fail()
         self._attempt.addCallbacks(self._connected, self._failed)
 
     def _connected(self, connection: ClientConnection) -> None:

@@ -154,6 +154,28 @@ class LinkTests(SynchronousTestCase):
         link = BrokerLink(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
         self.assertIn("no route", str(self.failureResultOf(link.get(), BrokerUnavailable).value))
 
+    def test_an_attempt_that_cannot_begin_fails_its_callers_and_is_made_again(self) -> None:
+        """The certificate of an endpoint is read at each attempt, and may be missing for a moment."""
+        wrong: list[Exception] = []
+
+        def connect(address: Address) -> Deferred[ClientConnection]:
+            if wrong:
+                raise wrong[0]
+            return self.connect(address)
+
+        link = BrokerLink(self.clock, ("model", 6667), connect, LinkSettings(), lambda: 1.0)
+        link.get()
+        self.clock.advance(10.0)
+        wrong.append(ConfigurationError("it names a file that cannot be used"))
+        self.broker.lose_all()
+        failing = link.get()
+        self.clock.pump([0.1] * 40)
+        self.assertIn("that cannot be used", str(self.failureResultOf(failing, BrokerUnavailable).value))
+        later = link.get()
+        wrong.clear()
+        self.clock.pump([0.1] * 100)
+        self.assertIs(self.successResultOf(later), link.current)
+
     def test_a_connection_that_ends_at_once_counts_as_failed(self) -> None:
         """A broker that accepts and closes is not connected to in a tight loop."""
         for _ in range(5):
