@@ -237,6 +237,7 @@ class PartitionQueue:
         """Open the queue, with the ``wake`` of its leader's sender. Has no effect once the queue is closed."""
         if self._state is PartitionQueueState.CLOSED:
             return
+        self._leader_search.stop()  # a further search would change the leader while batches are in flight
         self._state = PartitionQueueState.OPEN
         self.wake = wake
         wake(self)
