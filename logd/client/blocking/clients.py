@@ -61,6 +61,8 @@ class SendResult:
 
         Raises TimeoutError (the set is still under way), or the error that ``Producer.send`` fails with.
         """
+        if not self.done:
+            check_not_forked()
         try:
             done = self._done.wait(timeout)
         except BaseException:  # Ctrl-C: the waiting caller knows that it did not learn the result
@@ -127,10 +129,10 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         result = SendResult()
         self._places.acquire()
-        self._published.end_run()
-        self._put((topic, messages, partition, key, result))
+        self._published.end_run(lambda: self._put((topic, messages, partition, key, result)))
         return result
 
     def publish(
@@ -153,15 +155,13 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         if type(payload) is bytes and key is None and timestamp is None and not headers:
             size = len(payload)
         else:
             message = Message(payload, key=key, timestamp=timestamp, headers=headers)
             payload, key, headers, size = message.payload, message.key, message.headers, entry_bytes(message)
-        begun, room = self._published.add((topic, payload, key, timestamp, headers, partition), size)
-        if begun is not None:
-            self._put(begun)
-        return room
+        return self._published.add((topic, payload, key, timestamp, headers, partition), size, self._put)
 
     @property
     def has_room(self) -> bool:
@@ -175,6 +175,7 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         self._published.wait(timeout)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -182,9 +183,9 @@ class BlockingProducer:
 
         Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
         """
+        check_not_forked()
         flushed = _FlushRequest()
-        self._published.end_run()
-        self._put(flushed)
+        self._published.end_run(lambda: self._put(flushed))
         try:
             flushed.wait(timeout)
         finally:
@@ -219,7 +220,6 @@ class BlockingProducer:
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
     def _put(self, item: _Send | _FlushRequest | PublishedRun) -> None:
-        check_not_forked()
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
             self._reactor.callFromThread(self._empty)

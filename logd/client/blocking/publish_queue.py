@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
@@ -45,10 +45,11 @@ class PublishQueue:
         """Return whether less than the limit is held."""
         return self._held < self._limit
 
-    def add(self, arguments: Arguments, size: int) -> tuple[PublishedRun | None, bool]:
-        """Take a message of ``size`` bytes; return the run that it began, if it did, and whether there is room now.
+    def add(self, arguments: Arguments, size: int, put: Callable[[PublishedRun], None]) -> bool:
+        """Take a message of ``size`` bytes; return whether there is room now.
 
-        Raises ProducerBufferFull and InvalidTopic.
+        ``put`` is called with the run that it began, if it did, before any other thread's message joins that: what
+        such a thread sends next must not pass it. Raises ProducerBufferFull and InvalidTopic.
         """
         if arguments[0] not in self._topics:
             check_topic_name(arguments[0])
@@ -62,17 +63,19 @@ class PublishQueue:
                 )
             self._held += size
             room = self._held < self._limit
-            begun = None
             run = self._open
             if run is None:
-                run = begun = self._open = PublishedRun()
-            run.messages.append((arguments, size))
-        return begun, room
+                run = self._open = PublishedRun([(arguments, size)])
+                put(run)
+            else:
+                run.messages.append((arguments, size))
+        return room
 
-    def end_run(self) -> None:
-        """Let the next message begin a run, since something else is sent before it."""
+    def end_run(self, put: Callable[[], None]) -> None:
+        """Let the next message begin a run, behind something else, which ``put`` hands over."""
         with self._change:
             self._open = None
+            put()
 
     def wait(self, timeout: float | None) -> None:
         """Wait for room, at most ``timeout`` seconds. Raises TimeoutError."""
