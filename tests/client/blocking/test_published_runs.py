@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet import reactor
-
 from logd.client.blocking.clients import Producer
 from logd.client.blocking.publish_queue import PublishedRun
 from tests.client.blocking.test_clients import BlockingTestCase
@@ -70,7 +68,7 @@ class PublishedRunTests(BlockingTestCase):
             published.set()
 
         def publish(producer: Producer) -> None:
-            reactor.callFromThread(time.sleep, 0.6)  # it takes no run meanwhile
+            producer._reactor.callFromThread(time.sleep, 0.6)  # it takes no run meanwhile
             producer.publish("topic1", b"other", partition=1)
             published.wait(10)
 

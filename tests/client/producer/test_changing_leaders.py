@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred, fail
 
 from logd.client.cluster.link import ClientConnection
+from logd.client.producer.pending_send import Sent
 from logd.clientcore.addresses import Address
 from logd.errors import BrokerUnavailable
 from logd.protocol.requests.produce_ack import ProduceAck
@@ -19,7 +20,7 @@ class ChangingLeadersTests(ProducerTestCase):
         super().setUp()
         #: Whether the first broker cannot be connected to.
         self.down = False
-        self.sent: list[Deferred[object]] = []
+        self.sent: list[Deferred[Sent]] = []
 
     def connect(self, address: Address) -> Deferred[ClientConnection]:
         """Connect, but to the first broker only while it is up, and at once."""
