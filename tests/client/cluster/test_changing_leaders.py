@@ -18,7 +18,7 @@ class ChangingLeadersTests(ProducerTestCase):
     def setUp(self) -> None:
         """Keep the sends."""
         super().setUp()
-        #: Whether the first broker cannot be connected to.
+        #: True while the first broker cannot be connected to.
         self.down = False
         self.sent: list[Deferred[Sent]] = []
 
