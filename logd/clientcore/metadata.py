@@ -54,6 +54,8 @@ class ClusterView(Generic[A]):
     uuid: str = field(default="", init=False)
     _addresses: dict[int, A] = field(factory=dict, init=False)
     _topics: dict[str, TopicView] = field(factory=dict, init=False)
+    #: The time of the last answer that was an error, for topics that were known before: deleted ones, for instance.
+    _refused: dict[str, float] = field(factory=dict, init=False)
 
     @property
     def addresses(self) -> Collection[A]:
@@ -64,13 +66,20 @@ class ClusterView(Generic[A]):
         """Return the topic's metadata as last read."""
         return self._topics.get(topic)
 
+    def last_answer(self, topic: str) -> float | None:
+        """Return the time of the last answer about a topic that is known, be it an error; None if it is not known."""
+        view = self._topics.get(topic)
+        return None if view is None else self._refused.get(topic, view.read_at)
+
     def forget(self, topic: str) -> None:
         """Forget a topic until it is read again."""
         self._topics.pop(topic, None)
+        self._refused.pop(topic, None)
 
     def forget_all(self) -> None:
         """Forget all topics; the brokers' addresses stay."""
         self._topics.clear()
+        self._refused.clear()
 
     def read(self, response: MetadataResponse, now: float) -> list[str]:
         """Store a broker's answer of time ``now``; a topic in error stays as it was.
@@ -84,8 +93,11 @@ class ClusterView(Generic[A]):
             if topic.error == 0:
                 known, view = self._topics.get(topic.topic), self._view(topic, now)
                 self._topics[topic.topic] = view
+                self._refused.pop(topic.topic, None)
                 if known is None or (known.partitions, known.message_format) != (view.partitions, view.message_format):
                     changed.append(topic.topic)
+            elif topic.topic in self._topics:
+                self._refused[topic.topic] = now
         return changed
 
     def leader(self, topic: str, partition: int) -> A:

@@ -99,6 +99,11 @@ class Cluster:
         """Return the topic's metadata as last read. Never waits."""
         return self._view.known(topic)
 
+    def is_old(self, topic: str) -> bool:
+        """Return whether the last answer about a known topic, be it an error, is older than ``metadata_age``."""
+        answered = self._view.last_answer(topic)
+        return answered is not None and self.clock.seconds() - answered > self.settings.metadata_age
+
     @property
     def uuid(self) -> str:
         """Return the cluster's uuid, "" while no broker has named it."""

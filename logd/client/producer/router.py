@@ -152,11 +152,9 @@ class Router:
                 failure.__cause__ = cause
                 self._fail_held(send, failure)
         if self._cluster.settings.discover:
-            for topic in self.queues:
-                view = self._cluster.known(topic)
-                if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
-                    view_again = self._cluster.read(topic)
-                    view_again.addCallbacks(self._rerouted_all, lambda _: None)
+            for topic in list(self.queues):  # as above
+                if self._cluster.is_old(topic):
+                    self._cluster.read(topic).addCallbacks(self._rerouted_all, lambda _: None)
 
     def close(self) -> None:
         """Fail the sends that are left."""
@@ -335,7 +333,7 @@ class Router:
 
     def _rerouted_all(self, view: TopicView) -> None:
         self.forms.adapt(view.name)
-        for queue in self.queues[view.name].values():
+        for queue in list(self.queues[view.name].values()):  # those told of failures may send to others
             if queue.idle and not queue.held_up:
                 self._find(queue)
 
