@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.blocking.group_stream import BlockingGroupStream
-from logd.client.blocking.publish_queue import PublishedRun, PublishQueue
+from logd.client.blocking.publish_queue import PublishedRun, PublishQueue, memory_of
 from logd.client.blocking.reactor_thread import (
     call_there,
     check_not_forked,
@@ -95,8 +95,8 @@ class _FlushRequest(SendResult):
     """A flush, which fails with the error of Producer.flush."""
 
 
-#: The arguments of a send, and its result.
-_Send = tuple[str, Messages, int | None, bytes | None, SendResult]
+#: The arguments of a send, its result, and its bytes.
+_Send = tuple[str, Messages, int | None, bytes | None, SendResult, int]
 
 
 class BlockingProducer:
@@ -122,17 +122,23 @@ class BlockingProducer:
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
     ) -> SendResult:
-        """Publish, blocking while there is no room. The result's ``wait()`` returns the set's place, or raises its
-        error.
+        """Publish, blocking while there is no room: while ``buffer_bytes`` wait between the threads.
 
-        Sends from one thread stay in order. A failure is logged if nothing waits for it. Raises ClientClosed.
+        The result's ``wait()`` returns the set's place, or raises its error. Sends from one thread stay in order. A
+        failure is logged if nothing waits for it. Raises ClientClosed.
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
         check_not_forked()
         result = SendResult()
+        size = memory_of(messages)
         self._places.acquire()
-        self._published.end_run(lambda: self._put((topic, messages, partition, key, result)))
+        try:
+            self._published.hold(size)
+        except BaseException:  # Ctrl-C
+            self._places.release()
+            raise
+        self._published.end_run(lambda: self._put((topic, messages, partition, key, result, size)))
         return result
 
     def publish(
@@ -249,7 +255,7 @@ class BlockingProducer:
             del item  # a failure's traceback holds this frame, which would keep the result alive for a while
 
     async def _carry_send(
-        self, topic: str, messages: Messages, partition: int | None, key: bytes | None, result: SendResult
+        self, topic: str, messages: Messages, partition: int | None, key: bytes | None, result: SendResult, size: int
     ) -> None:
         producer = self._producer
         try:
@@ -259,6 +265,7 @@ class BlockingProducer:
         except Exception:
             result._finish(Failure())
         finally:
+            self._published.give(size)
             del result
 
 

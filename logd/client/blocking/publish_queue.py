@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from logd.client.producer.producer import Producer
+from logd.client.producer.producer import Messages, Producer
 from logd.errors import LogdError, ProducerBufferFull
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
 from logd.topic import check_topic_name
 
 #: The arguments of Producer.publish, checked.
@@ -29,8 +31,28 @@ class PublishedRun:
     messages: list[tuple[Arguments, int]] = field(factory=list)
 
 
+def memory_of(messages: Messages) -> int:
+    """Return the bytes of what is sent, with its objects; 0 for messages that are yet to be made, by a generator."""
+    if isinstance(messages, bytes | bytearray | memoryview):
+        return len(messages)
+    listed: object = messages.messages if isinstance(messages, MessageSet) else messages
+    if isinstance(listed, Message):
+        return len(listed.payload or b"")
+    if not isinstance(listed, list | tuple):
+        return 0
+    # What is no message is refused on the reactor's thread.
+    return sum(
+        MESSAGE_MEMORY + (len(each.payload or b"") if isinstance(each, Message) else len(each))
+        for each in listed
+        if isinstance(each, Message | bytes)
+    )
+
+
 class PublishQueue:
-    """The published messages that the reactor's thread has not taken yet: at most ``limit`` bytes, then it is full."""
+    """The published messages that the reactor's thread has not taken yet: at most ``limit`` bytes, then it is full.
+
+    The bytes of sends count as well.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -83,6 +105,12 @@ class PublishQueue:
             if not self._change.wait_for(lambda: self._held < self._limit, timeout):
                 raise TimeoutError(f"no room for published messages within {timeout:g} seconds")
 
+    def hold(self, size: int) -> None:
+        """Count the bytes of a send, once there is room; ``give`` ends that."""
+        with self._change:
+            self._change.wait_for(lambda: self._held < self._limit)
+            self._held += size
+
     async def carry(self, run: PublishedRun, producer: Producer) -> None:
         """Publish the messages of a run, on the reactor's thread, waiting for room each time."""
         with self._change:
@@ -97,16 +125,17 @@ class PublishQueue:
                 room = True
             taken += size
             if not room or number % TOLD_AFTER == 0:
-                self._give(taken)
+                self.give(taken)
                 taken = 0
             if not room:
                 try:
                     await producer.ready()
                 except LogdError:  # the producer was closed: it refuses each of the others, which reports them
                     continue
-        self._give(taken)
+        self.give(taken)
 
-    def _give(self, count: int) -> None:
+    def give(self, count: int) -> None:
+        """Count bytes no longer, as the reactor's thread has taken what they are."""
         with self._change:
             self._held -= count
             self._change.notify_all()
