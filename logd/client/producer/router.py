@@ -109,8 +109,9 @@ class Router:
         """Keep a published message until its topic is known; return it with those before it."""
         sends = self.unknown.get(topic)
         last = next(reversed(sends), None) if sends else None
-        if not isinstance(last, HeldMessages) or last.is_full:
-            deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
+        deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
+        late = self._settings.joining_seconds
+        if not isinstance(last, HeldMessages) or last.is_full or deadline - last.deadline > late:
             last = HeldMessages(topic, self._unfinished, deadline)
             self._hold(last)
         last.messages.append(message)
