@@ -170,6 +170,9 @@ class Router:
     def _dispatch(self, send: PendingSend | HeldMessages, view: TopicView | None) -> None:
         """Put a send into the queues of its destinations."""
         self.entered()
+        settings = self._settings
+        if send.deadline - self._cluster.clock.seconds() < settings.delivery_timeout - settings.linger:
+            send.hurry = True  # it has waited as long as others linger, and its batch would end with its time
         if isinstance(send, HeldMessages):
             self._dispatch_published(send, view)
             return

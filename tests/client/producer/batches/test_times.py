@@ -12,7 +12,7 @@ class DeliveryTimeTests(PublishTestCase):
 
     def test_a_late_message_does_not_fail_with_the_first(self) -> None:
         """It would be lost after a moment, though it may be kept for as long as the others were."""
-        for known, linger in ((True, 0.0), (True, 2.0), (False, 0.0)):
+        for known, linger in ((True, 0.0), (True, 2.0), (False, 0.0), (False, 2.0)):
             self.broker.up = True
             self.told.clear()
             self.log.data.clear()
