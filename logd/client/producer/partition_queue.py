@@ -95,6 +95,12 @@ class PartitionQueue:
         return self._cause
 
     @property
+    def next_bytes(self) -> int:
+        """Return the most bytes that the next batch may have; 0 if there is none."""
+        batch = self._window.next if self._window.has_waiting else self.accumulator.open
+        return 0 if batch is None else batch.bytes
+
+    @property
     def idle(self) -> bool:
         """Return whether nothing is in flight."""
         return self._window.idle

@@ -237,14 +237,13 @@ class StubQueue:
     batches: int = 1
     topic: str = "t"
     wake: Any = None
+    next_bytes: int = 0
     ends: list[str] = field(factory=list)
 
     def take(self) -> tuple[StubBatch, bool] | None:
         """Return a batch, if one is left."""
-        if not self.batches:
-            return None
         self.batches -= 1
-        return StubBatch(), False
+        return (StubBatch(), False) if self.batches >= 0 else None
 
     def acknowledged(self, batch: StubBatch, partition: int, first_id: int, next_position: int) -> None:
         """Count an acknowledgement."""
