@@ -53,6 +53,8 @@ class ClusterView(Generic[A]):
     #: The cluster's uuid, empty while no broker has named it.
     uuid: str = field(default="", init=False)
     _addresses: dict[int, A] = field(factory=dict, init=False)
+    #: The last address of each broker, also of those that are not live now.
+    _last: dict[int, A] = field(factory=dict, init=False)
     _topics: dict[str, TopicView] = field(factory=dict, init=False)
     #: The time of the last answer that was an error, for topics that were known before: deleted ones, for instance.
     _refused: dict[str, float] = field(factory=dict, init=False)
@@ -75,6 +77,12 @@ class ClusterView(Generic[A]):
         """Forget a topic until it is read again."""
         self._topics.pop(topic, None)
         self._refused.pop(topic, None)
+
+    def moved(self) -> list[A]:
+        """Return the addresses that brokers have left for others since the last call, and that no other has now."""
+        left = [before for each, before in self._last.items() if self._addresses.get(each, before) != before]
+        self._last |= self._addresses
+        return [each for each in left if each not in self._last.values()]
 
     def forget_all(self) -> None:
         """Forget all topics; the brokers' addresses stay."""

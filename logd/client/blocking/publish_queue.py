@@ -40,7 +40,7 @@ def memory_of(messages: Messages) -> int:
         return len(listed.payload or b"")
     if not isinstance(listed, list | tuple):
         return 0
-    # What is no message is refused on the reactor's thread.
+    # The reactor's thread refuses anything else.
     return sum(
         MESSAGE_MEMORY + (len(each.payload or b"") if isinstance(each, Message) else len(each))
         for each in listed

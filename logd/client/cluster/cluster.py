@@ -224,6 +224,9 @@ class Cluster:
             response = await self.ask_any(Metadata(topics, create), beside)
         for topic in self._view.read(response, self.clock.seconds()):
             self.changed(topic)
+        for address in self._view.moved():
+            if address in self._links and address not in self._bootstrap:
+                self._links[address].moved()
         return response
 
     async def _has_moved(self, silent: BrokerLink, partitions: Collection[tuple[str, int]]) -> bool:

@@ -196,6 +196,10 @@ class BrokerLink:
             self._deadlines.forget(asked)
             told(error)
 
+    def moved(self) -> None:
+        """Connect only if somebody asks for it, as the broker is at another address now."""
+        self._outage.moved()
+
     def close(self) -> Deferred[None]:
         """Close the connection once the written bytes have left. Fires when it is closed."""
         self._closed = True
