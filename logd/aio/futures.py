@@ -52,6 +52,8 @@ def _settle(result: Any, future: DeferredFuture[Any]) -> None:
         future.set_result(result)
     elif (error := result.value) is None or isinstance(error, defer.CancelledError):
         future.cancel()
+    elif isinstance(error, StopIteration):  # which no future takes; a partitioner of the application may raise it
+        future.set_exception(RuntimeError(f"{type(error).__name__} was raised: {error}"))
     else:
         future.set_exception(error)
 

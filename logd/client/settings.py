@@ -89,6 +89,11 @@ class ProducerSettings:
         if self.compression == "lz4" and self.format == "plain":
             raise ConfigurationError("compression = 'lz4' is not allowed with format = 'plain'; allowed is 'batch'")
 
+    @property
+    def joining_seconds(self) -> float:
+        """Return the seconds for which messages join one that waits: it fails with it, so early by as much at most."""
+        return max(self.linger, self.delivery_timeout / 10)
+
 
 @attrs.frozen(kw_only=True)
 class ConsumerSettings:

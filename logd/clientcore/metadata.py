@@ -53,7 +53,11 @@ class ClusterView(Generic[A]):
     #: The cluster's uuid, empty while no broker has named it.
     uuid: str = field(default="", init=False)
     _addresses: dict[int, A] = field(factory=dict, init=False)
+    #: The last address of each broker, also of those that are not live now.
+    _last: dict[int, A] = field(factory=dict, init=False)
     _topics: dict[str, TopicView] = field(factory=dict, init=False)
+    #: The time of the last answer that was an error, for topics that were known before: deleted ones, for instance.
+    _refused: dict[str, float] = field(factory=dict, init=False)
 
     @property
     def addresses(self) -> Collection[A]:
@@ -64,13 +68,26 @@ class ClusterView(Generic[A]):
         """Return the topic's metadata as last read."""
         return self._topics.get(topic)
 
+    def last_answer(self, topic: str) -> float | None:
+        """Return the time of the last answer about a topic that is known, be it an error; None if it is not known."""
+        view = self._topics.get(topic)
+        return None if view is None else self._refused.get(topic, view.read_at)
+
     def forget(self, topic: str) -> None:
         """Forget a topic until it is read again."""
         self._topics.pop(topic, None)
+        self._refused.pop(topic, None)
+
+    def moved(self) -> list[A]:
+        """Return the addresses that brokers have left for others since the last call, and that no other has now."""
+        left = [before for each, before in self._last.items() if self._addresses.get(each, before) != before]
+        self._last |= self._addresses
+        return [each for each in left if each not in self._last.values()]
 
     def forget_all(self) -> None:
         """Forget all topics; the brokers' addresses stay."""
         self._topics.clear()
+        self._refused.clear()
 
     def read(self, response: MetadataResponse, now: float) -> list[str]:
         """Store a broker's answer of time ``now``; a topic in error stays as it was.
@@ -84,8 +101,11 @@ class ClusterView(Generic[A]):
             if topic.error == 0:
                 known, view = self._topics.get(topic.topic), self._view(topic, now)
                 self._topics[topic.topic] = view
+                self._refused.pop(topic.topic, None)
                 if known is None or (known.partitions, known.message_format) != (view.partitions, view.message_format):
                     changed.append(topic.topic)
+            elif topic.topic in self._topics:
+                self._refused[topic.topic] = now
         return changed
 
     def leader(self, topic: str, partition: int) -> A:

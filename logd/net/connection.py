@@ -108,6 +108,9 @@ class BrokerConnection(Protocol):
         named = address if isinstance(address, str) else "{}:{}".format(*address) if isinstance(address, tuple) else "?"
         endpoint = endpoint_for(reactor, address, timeout) if isinstance(address, (str, tuple)) else address
 
+        def late(result: object, seconds: float) -> Failure:
+            return Failure(TimeoutError(f"there is no connection after {seconds:g} seconds"))
+
         def failed(failure: Failure) -> Failure:
             if failure.check(CancelledError):
                 return failure
@@ -122,6 +125,9 @@ class BrokerConnection(Protocol):
         factory = Factory.forProtocol(lambda: cls(max_frame_bytes))
         factory.noisy = False
         connecting: Deferred[Any] = endpoint.connect(factory)
+        if isinstance(address, tuple) or (isinstance(address, str) and ":timeout=" not in address):
+            # The look-up of a name has no limit by itself, and an endpoint that is described has another one.
+            connecting.addTimeout(timeout, reactor, late)
         return connecting.addCallbacks(connected, failed)
 
     def request(self, request: Any) -> Deferred[Any]:

@@ -36,6 +36,14 @@ class FutureTests(LoopTestCase):
 
         self.assertIs(self.assertRaises(StorageFull, self.run_loop, main), error)
 
+    def test_an_error_that_no_future_takes_is_told_in_another_one(self) -> None:
+        """It may come from a function of the application; the task would wait for ever."""
+
+        async def main() -> None:
+            await asyncio.wait_for(future_for(asyncio.get_running_loop(), defer.fail(StopIteration())), 1.0)
+
+        self.assertIn("StopIteration", str(self.assertRaises(RuntimeError, self.run_loop, main)))
+
     def test_cancelling_the_task_cancels_the_deferred_at_once(self) -> None:
         """The Deferred's canceller runs before ``cancel`` returns, so nothing fires it in between."""
         cancelled: list[Deferred[None]] = []

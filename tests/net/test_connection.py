@@ -355,6 +355,28 @@ class ConnectTests(SynchronousTestCase):
             if address in wrong:
                 self.assertIn("tls:logs.example.org:6668", str(caught.exception))
 
+    def test_every_kind_of_endpoint_keeps_the_time(self) -> None:
+        """Those that are described have another one by default, and none for the look-up of a name."""
+        cancelled: list[object] = []
+
+        @implementer(IStreamClientEndpoint)
+        class Silent:
+            def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
+                return Deferred(cancelled.append)
+
+        reactor = MemoryReactorClock()
+        self.patch(connection, "clientFromString", lambda reactor, address: Silent())
+        connecting = BrokerConnection.connect(reactor, "tls:logs.example.org:6668", timeout=2.0)
+        reactor.advance(1.9)
+        self.assertNoResult(connecting)
+        reactor.advance(0.2)
+        error = self.failureResultOf(connecting, CannotConnect).value
+        self.assertIn("no connection after 2 seconds", str(error))
+        self.assertEqual(len(cancelled), 1)
+        connecting = BrokerConnection.connect(reactor, "tls:logs.example.org:6668:timeout=60", timeout=2.0)
+        reactor.advance(59.0)
+        self.assertNoResult(connecting)
+
     def test_tls_without_its_packages_names_the_extra(self) -> None:
         """Twisted's parser then uses a name that it has not imported."""
 

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.blocking.group_stream import BlockingGroupStream
-from logd.client.blocking.publish_queue import PublishedRun, PublishQueue
+from logd.client.blocking.publish_queue import PublishedRun, PublishQueue, memory_of
 from logd.client.blocking.reactor_thread import (
     call_there,
     check_not_forked,
@@ -61,6 +61,8 @@ class SendResult:
 
         Raises TimeoutError (the set is still under way), or the error that ``Producer.send`` fails with.
         """
+        if not self.done:
+            check_not_forked()
         try:
             done = self._done.wait(timeout)
         except BaseException:  # Ctrl-C: the waiting caller knows that it did not learn the result
@@ -93,8 +95,8 @@ class _FlushRequest(SendResult):
     """A flush, which fails with the error of Producer.flush."""
 
 
-#: The arguments of a send, and its result.
-_Send = tuple[str, Messages, int | None, bytes | None, SendResult]
+#: The arguments of a send, its result, and its bytes.
+_Send = tuple[str, Messages, int | None, bytes | None, SendResult, int]
 
 
 class BlockingProducer:
@@ -120,17 +122,23 @@ class BlockingProducer:
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
     ) -> SendResult:
-        """Publish, blocking while there is no room. The result's ``wait()`` returns the set's place, or raises its
-        error.
+        """Publish, blocking while there is no room: while ``buffer_bytes`` wait between the threads.
 
-        Sends from one thread stay in order. A failure is logged if nothing waits for it. Raises ClientClosed.
+        The result's ``wait()`` returns the set's place, or raises its error. Sends from one thread stay in order. A
+        failure is logged if nothing waits for it. Raises ClientClosed.
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         result = SendResult()
+        size = memory_of(messages)
         self._places.acquire()
-        self._published.end_run()
-        self._put((topic, messages, partition, key, result))
+        try:
+            self._published.hold(size)
+        except BaseException:  # Ctrl-C
+            self._places.release()
+            raise
+        self._published.end_run(lambda: self._put((topic, messages, partition, key, result, size)))
         return result
 
     def publish(
@@ -153,15 +161,13 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         if type(payload) is bytes and key is None and timestamp is None and not headers:
             size = len(payload)
         else:
             message = Message(payload, key=key, timestamp=timestamp, headers=headers)
             payload, key, headers, size = message.payload, message.key, message.headers, entry_bytes(message)
-        begun, room = self._published.add((topic, payload, key, timestamp, headers, partition), size)
-        if begun is not None:
-            self._put(begun)
-        return room
+        return self._published.add((topic, payload, key, timestamp, headers, partition), size, self._put)
 
     @property
     def has_room(self) -> bool:
@@ -175,6 +181,7 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
+        check_not_forked()
         self._published.wait(timeout)
 
     def flush(self, timeout: float | None = None) -> None:
@@ -182,9 +189,9 @@ class BlockingProducer:
 
         Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
         """
+        check_not_forked()
         flushed = _FlushRequest()
-        self._published.end_run()
-        self._put(flushed)
+        self._published.end_run(lambda: self._put(flushed))
         try:
             flushed.wait(timeout)
         finally:
@@ -219,7 +226,6 @@ class BlockingProducer:
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
     def _put(self, item: _Send | _FlushRequest | PublishedRun) -> None:
-        check_not_forked()
         self._outbox.put(item)
         if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
             self._reactor.callFromThread(self._empty)
@@ -249,7 +255,7 @@ class BlockingProducer:
             del item  # a failure's traceback holds this frame, which would keep the result alive for a while
 
     async def _carry_send(
-        self, topic: str, messages: Messages, partition: int | None, key: bytes | None, result: SendResult
+        self, topic: str, messages: Messages, partition: int | None, key: bytes | None, result: SendResult, size: int
     ) -> None:
         producer = self._producer
         try:
@@ -259,6 +265,7 @@ class BlockingProducer:
         except Exception:
             result._finish(Failure())
         finally:
+            self._published.give(size)
             del result
 
 

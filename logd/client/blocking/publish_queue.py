@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from logd.client.producer.producer import Producer
+from logd.client.producer.producer import Messages, Producer
 from logd.errors import LogdError, ProducerBufferFull
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
 from logd.topic import check_topic_name
 
 #: The arguments of Producer.publish, checked.
@@ -29,8 +31,28 @@ class PublishedRun:
     messages: list[tuple[Arguments, int]] = field(factory=list)
 
 
+def memory_of(messages: Messages) -> int:
+    """Return the bytes of what is sent, with its objects; 0 for messages that are yet to be made, by a generator."""
+    if isinstance(messages, bytes | bytearray | memoryview):
+        return len(messages)
+    listed: object = messages.messages if isinstance(messages, MessageSet) else messages
+    if isinstance(listed, Message):
+        return len(listed.payload or b"")
+    if not isinstance(listed, list | tuple):
+        return 0
+    # The reactor's thread refuses anything else.
+    return sum(
+        MESSAGE_MEMORY + (len(each.payload or b"") if isinstance(each, Message) else len(each))
+        for each in listed
+        if isinstance(each, Message | bytes)
+    )
+
+
 class PublishQueue:
-    """The published messages that the reactor's thread has not taken yet: at most ``limit`` bytes, then it is full."""
+    """The published messages that the reactor's thread has not taken yet: at most ``limit`` bytes, then it is full.
+
+    The bytes of sends count as well.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -45,10 +67,11 @@ class PublishQueue:
         """Return whether less than the limit is held."""
         return self._held < self._limit
 
-    def add(self, arguments: Arguments, size: int) -> tuple[PublishedRun | None, bool]:
-        """Take a message of ``size`` bytes; return the run that it began, if it did, and whether there is room now.
+    def add(self, arguments: Arguments, size: int, put: Callable[[PublishedRun], None]) -> bool:
+        """Take a message of ``size`` bytes; return whether there is room now.
 
-        Raises ProducerBufferFull and InvalidTopic.
+        ``put`` is called with the run that it began, if it did, before any other thread's message joins that: what
+        such a thread sends next must not pass it. Raises ProducerBufferFull and InvalidTopic.
         """
         if arguments[0] not in self._topics:
             check_topic_name(arguments[0])
@@ -62,23 +85,31 @@ class PublishQueue:
                 )
             self._held += size
             room = self._held < self._limit
-            begun = None
             run = self._open
             if run is None:
-                run = begun = self._open = PublishedRun()
-            run.messages.append((arguments, size))
-        return begun, room
+                run = self._open = PublishedRun([(arguments, size)])
+                put(run)
+            else:
+                run.messages.append((arguments, size))
+        return room
 
-    def end_run(self) -> None:
-        """Let the next message begin a run, since something else is sent before it."""
+    def end_run(self, put: Callable[[], None]) -> None:
+        """Let the next message begin a run, behind something else, which ``put`` hands over."""
         with self._change:
             self._open = None
+            put()
 
     def wait(self, timeout: float | None) -> None:
         """Wait for room, at most ``timeout`` seconds. Raises TimeoutError."""
         with self._change:
             if not self._change.wait_for(lambda: self._held < self._limit, timeout):
                 raise TimeoutError(f"no room for published messages within {timeout:g} seconds")
+
+    def hold(self, size: int) -> None:
+        """Count the bytes of a send, once there is room; ``give`` ends that."""
+        with self._change:
+            self._change.wait_for(lambda: self._held < self._limit)
+            self._held += size
 
     async def carry(self, run: PublishedRun, producer: Producer) -> None:
         """Publish the messages of a run, on the reactor's thread, waiting for room each time."""
@@ -94,16 +125,17 @@ class PublishQueue:
                 room = True
             taken += size
             if not room or number % TOLD_AFTER == 0:
-                self._give(taken)
+                self.give(taken)
                 taken = 0
             if not room:
                 try:
                     await producer.ready()
                 except LogdError:  # the producer was closed: it refuses each of the others, which reports them
                     continue
-        self._give(taken)
+        self.give(taken)
 
-    def _give(self, count: int) -> None:
+    def give(self, count: int) -> None:
+        """Count bytes no longer, as the reactor's thread has taken what they are."""
         with self._change:
             self._held -= count
             self._change.notify_all()

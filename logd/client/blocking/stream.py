@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
 from logd.client.blocking.handling import BlockingHandling
-from logd.client.blocking.reactor_thread import call_there, wait_there
+from logd.client.blocking.reactor_thread import call_there, check_not_forked, wait_there
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
@@ -232,6 +232,7 @@ class BlockingStream:
         return batch._replace(messages=rest, position=position)
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
+        check_not_forked()
         batch = self._thread_queue.get(timeout)
         if batch is not None:
             self._positions[batch.topic, batch.partition] = batch.next_position

@@ -31,6 +31,8 @@ class BrokerOutage:
         self._tried = False
         self._told = False
         self._timer: Timer | None = None
+        #: True once the broker is known to be at another address.
+        self._moved = False
 
     def lost(self, reason: str) -> None:
         """Begin an outage: the connection has ended."""
@@ -60,13 +62,19 @@ class BrokerOutage:
                 name=self._name, seconds=seconds,
             )  # fmt: skip
         self._end()
+        self._moved = False
+
+    def moved(self) -> None:
+        """End the outage, and begin none by itself: the broker is at another address now."""
+        self._end()
+        self._moved = True
 
     def close(self) -> None:
         """End the outage without a line in the log."""
         self._end()
 
     def _begin(self) -> None:
-        if self._since is None:
+        if self._since is None and not self._moved:
             self._since = self._clock.seconds()
             self._timer = self._clock.callLater(WARN_SECONDS, self._due)
 

@@ -99,6 +99,11 @@ class Cluster:
         """Return the topic's metadata as last read. Never waits."""
         return self._view.known(topic)
 
+    def is_old(self, topic: str) -> bool:
+        """Return whether the last answer about a known topic, be it an error, is older than ``metadata_age``."""
+        answered = self._view.last_answer(topic)
+        return answered is not None and self.clock.seconds() - answered > self.settings.metadata_age
+
     @property
     def uuid(self) -> str:
         """Return the cluster's uuid, "" while no broker has named it."""
@@ -219,6 +224,9 @@ class Cluster:
             response = await self.ask_any(Metadata(topics, create), beside)
         for topic in self._view.read(response, self.clock.seconds()):
             self.changed(topic)
+        for address in self._view.moved():
+            if address in self._links and address not in self._bootstrap:
+                self._links[address].moved()
         return response
 
     async def _has_moved(self, silent: BrokerLink, partitions: Collection[tuple[str, int]]) -> bool:

@@ -196,6 +196,10 @@ class BrokerLink:
             self._deadlines.forget(asked)
             told(error)
 
+    def moved(self) -> None:
+        """Connect only if somebody asks for it, as the broker is at another address now."""
+        self._outage.moved()
+
     def close(self) -> Deferred[None]:
         """Close the connection once the written bytes have left. Fires when it is closed."""
         self._closed = True
@@ -302,7 +306,10 @@ class BrokerLink:
     def _begin(self) -> None:
         self._timer = None
         self._outage.trying()
-        self._attempt = self._connect(self.address)
+        try:
+            self._attempt = self._connect(self.address)
+        except Exception:  # such as an endpoint's certificate that cannot be read at this moment
+            self._attempt = fail()
         self._attempt.addCallbacks(self._connected, self._failed)
 
     def _connected(self, connection: ClientConnection) -> None:

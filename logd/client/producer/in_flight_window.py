@@ -63,6 +63,11 @@ class InFlightWindow(Generic[T]):
         return bool(self._waiting)
 
     @property
+    def next(self) -> T:
+        """Return the first of them. Raises IndexError if there is none."""
+        return self._waiting[0]
+
+    @property
     def can_send(self) -> bool:
         """Return whether the rule allows one more item in flight now."""
         return not self._draining and len(self._in_flight) < self.max_in_flight

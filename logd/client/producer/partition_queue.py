@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
@@ -13,11 +13,12 @@ from logd.client.interfaces import IPartitioner
 from logd.client.producer.batches.accumulator import BatchAccumulator
 from logd.client.producer.batches.batch import ProducerBatch
 from logd.client.producer.batches.pieces import BatchPiece
+from logd.client.producer.batches.withdrawals import Withdrawals, Withdrawn
 from logd.client.producer.buffer_pool import BufferPool
 from logd.client.producer.formats import Format, TopicFormats
 from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.leader_search import LeaderSearch
-from logd.client.producer.pending_send import PendingSend, Sent
+from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
@@ -57,8 +58,8 @@ class PartitionQueue:
     ) -> None:
         self.topic = topic
         self.partition = partition
-        #: Takes back a send of one message; the canceller of its Deferred, made once.
-        self.canceller: Callable[[Deferred[Sent]], None] = self.withdraw
+        #: Takes back sends: the canceller of the Deferreds of those of one message.
+        self.canceller = Withdrawals(clock, self._take_out)
         #: Puts this queue among those that its broker's sender drains; None while no broker is known for it.
         self.wake: Callable[[PartitionQueue], None] | None = None
         #: Called with each batch that takes no further messages without being looked for.
@@ -94,6 +95,12 @@ class PartitionQueue:
         return self._cause
 
     @property
+    def next_bytes(self) -> int:
+        """Return the most bytes that the next batch may have; 0 if there is none."""
+        batch = self._window.next if self._window.has_waiting else self.accumulator.open
+        return 0 if batch is None else batch.bytes
+
+    @property
     def idle(self) -> bool:
         """Return whether nothing is in flight."""
         return self._window.idle
@@ -120,6 +127,7 @@ class PartitionQueue:
         """Return the next batch to send now and whether it is a restart, or None."""
         if self._state is not PartitionQueueState.OPEN:
             return None
+        self.canceller.finish()
         window = self._window
         if not window.has_waiting and self.accumulator.ready:
             # A batch that is not full waits for the answer of the one before it while the producer has no room. Those
@@ -237,17 +245,22 @@ class PartitionQueue:
         """Open the queue, with the ``wake`` of its leader's sender. Has no effect once the queue is closed."""
         if self._state is PartitionQueueState.CLOSED:
             return
+        self._leader_search.stop()  # a further search would change the leader while batches are in flight
         self._state = PartitionQueueState.OPEN
         self.wake = wake
         wake(self)
 
-    def withdraw(self, send: PendingSend | Deferred[Sent]) -> None:
-        """Take the messages of a cancelled send out of the batches that have not left."""
+    def withdraw(self, send: PendingSend) -> None:
+        """Take the messages of a cancelled send out of the batches that have not left, at the end of this turn."""
+        self.canceller(send)
+
+    def _take_out(self, sends: Collection[Withdrawn]) -> None:
+        """Take the messages of cancelled sends out of the batches that have not left."""
         accumulator = self.accumulator
         for batch in (*self._window.waiting, *([] if accumulator.open is None else [accumulator.open])):
             held = batch.held
-            removed = batch.remove(send)
-            if not removed:
+            singles, parts = batch.remove(sends)
+            if not (singles or parts):
                 continue
             freed = held - batch.held
             if not batch.messages:
@@ -257,12 +270,11 @@ class PartitionQueue:
                 else:
                     self._window.drop(batch)
                 batch.unfinished.end(batch)
-            if isinstance(send, PendingSend):
-                for _ in range(removed):
-                    send.part_failed(CancelledError())
+            for send in parts:
+                send.part_failed(CancelledError())
             self._pool.give(freed)
-            if isinstance(send, Deferred):  # last: whoever waits for fewer sends may add one to this batch
-                batch.unfinished.sends_ended(removed)
+            if singles:  # last: whoever waits for fewer sends may add one to this batch
+                batch.unfinished.sends_ended(singles)
 
     def expire(self) -> None:
         """Give up the batches that are past their deadlines and not in flight."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import SupportsIndex
 
 from attrs import define, field, frozen
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.client.interfaces import IPartitioner
@@ -75,22 +76,49 @@ class FunctionPartitioner:
 
     def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
         """Return the function's choice. Raises ValueError if it is not one of the partitions."""
-        chosen = self.function(topic, key, partitions)
-        if not (isinstance(chosen, SupportsIndex) and is_among(index(chosen), partitions)):
-            has = in_words(partitions)
-            raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions {has}")
-        return chosen
+        return _checked(self.function(topic, key, partitions), topic, partitions)
 
     def sealed(self, topic: str, partition: int) -> None:
         """Do nothing: a function keeps no state."""
+
+
+@implementer(IPartitioner)
+@frozen
+class OwnPartitioner:
+    """An application's own partitioner, whose errors fail the send that it chooses for and harm nothing else."""
+
+    _log = Logger()
+
+    inner: IPartitioner
+
+    def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        """Return the partitioner's choice. Raises ValueError if it is not one of the partitions."""
+        return _checked(self.inner.choose(topic, key, partitions), topic, partitions)
+
+    def sealed(self, topic: str, partition: int) -> None:
+        """Tell the partitioner; log its error."""
+        try:
+            self.inner.sealed(topic, partition)
+        except Exception:
+            self._log.failure("sealed of a partitioner failed")
+
+
+def _checked(chosen: object, topic: str, partitions: Sequence[int]) -> int:
+    """Return the choice of an application. Raises ValueError if it is not one of the partitions."""
+    if not (isinstance(chosen, SupportsIndex) and is_among(index(chosen), partitions)):
+        has = in_words(partitions)
+        raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions {has}")
+    return chosen  # type: ignore[return-value]  # an integer of numpy, say, is as good as an int
 
 
 def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner:
     """Return the IPartitioner for the argument of a Producer; None means KeyedPartitioner."""
     if given is None:
         return KeyedPartitioner()
+    if type(given) in (KeyedPartitioner, RandomPartitioner):
+        return given  # type: ignore[return-value]
     if IPartitioner.providedBy(given):
-        return given
+        return OwnPartitioner(given)
     if callable(given):
         return FunctionPartitioner(given)
     raise TypeError(f"partitioner = {given!r} is not allowed; allowed is an IPartitioner or a function")

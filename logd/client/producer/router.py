@@ -109,8 +109,9 @@ class Router:
         """Keep a published message until its topic is known; return it with those before it."""
         sends = self.unknown.get(topic)
         last = next(reversed(sends), None) if sends else None
-        if not isinstance(last, HeldMessages) or last.is_full:
-            deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
+        deadline = self._cluster.clock.seconds() + self._settings.delivery_timeout
+        late = self._settings.joining_seconds
+        if not isinstance(last, HeldMessages) or last.is_full or deadline - last.deadline > late:
             last = HeldMessages(topic, self._unfinished, deadline)
             self._hold(last)
         last.messages.append(message)
@@ -152,11 +153,9 @@ class Router:
                 failure.__cause__ = cause
                 self._fail_held(send, failure)
         if self._cluster.settings.discover:
-            for topic in self.queues:
-                view = self._cluster.known(topic)
-                if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
-                    view_again = self._cluster.read(topic)
-                    view_again.addCallbacks(self._rerouted_all, lambda _: None)
+            for topic in list(self.queues):  # as above
+                if self._cluster.is_old(topic):
+                    self._cluster.read(topic).addCallbacks(self._rerouted_all, lambda _: None)
 
     def close(self) -> None:
         """Fail the sends that are left."""
@@ -171,6 +170,9 @@ class Router:
     def _dispatch(self, send: PendingSend | HeldMessages, view: TopicView | None) -> None:
         """Put a send into the queues of its destinations."""
         self.entered()
+        settings = self._settings
+        if send.deadline - self._cluster.clock.seconds() < settings.delivery_timeout - settings.linger:
+            send.hurry = True  # it has waited as long as others linger, and its batch would end with its time
         if isinstance(send, HeldMessages):
             self._dispatch_published(send, view)
             return
@@ -335,7 +337,7 @@ class Router:
 
     def _rerouted_all(self, view: TopicView) -> None:
         self.forms.adapt(view.name)
-        for queue in self.queues[view.name].values():
+        for queue in list(self.queues[view.name].values()):  # those told of failures may send to others
             if queue.idle and not queue.held_up:
                 self._find(queue)
 

@@ -84,6 +84,8 @@ class BrokerSender:
         total = 0
         wake = self.wake
         for queue in list(self._awake):
+            if parts and total + queue.next_bytes > LARGEST_REQUEST:
+                break
             # A queue that had to wait here may have got another leader meanwhile.
             taken = queue.take() if queue.wake == wake else None
             del self._awake[queue]
@@ -99,7 +101,7 @@ class BrokerSender:
             batches.append((queue, batch))
             parts.append(ProducePart(queue.topic, queue.partition, 0, restart, data))
             total += len(data) + 2 * len(queue.topic) + 32
-            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == most:
+            if total >= ENOUGH_BYTES or len(parts) == most:
                 break
         if parts:
             request = ProduceAck(self._acks, self._timeout_ms, tuple(parts))

@@ -24,7 +24,7 @@ from logd.errors import (
     UnsupportedVersion,
     WrongPartition,
 )
-from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
 from logd.protocol.requests.responses import ErrorResponse
 from tests.client.doubles import ModelBroker, run
 
@@ -153,6 +153,28 @@ class LinkTests(SynchronousTestCase):
         """Callers try again on that one error, whatever a connector fails with."""
         link = BrokerLink(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
         self.assertIn("no route", str(self.failureResultOf(link.get(), BrokerUnavailable).value))
+
+    def test_an_attempt_that_cannot_begin_fails_its_callers_and_is_made_again(self) -> None:
+        """The certificate of an endpoint is read at each attempt, and may be missing for a moment."""
+        wrong: list[Exception] = []
+
+        def connect(address: Address) -> Deferred[ClientConnection]:
+            if wrong:
+                raise wrong[0]
+            return self.connect(address)
+
+        link = BrokerLink(self.clock, ("model", 6667), connect, LinkSettings(), lambda: 1.0)
+        link.get()
+        self.clock.advance(10.0)
+        wrong.append(ConfigurationError("it names a file that cannot be used"))
+        self.broker.lose_all()
+        failing = link.get()
+        self.clock.pump([0.1] * 40)
+        self.assertIn("that cannot be used", str(self.failureResultOf(failing, BrokerUnavailable).value))
+        later = link.get()
+        wrong.clear()
+        self.clock.pump([0.1] * 100)
+        self.assertIs(self.successResultOf(later), link.current)
 
     def test_a_connection_that_ends_at_once_counts_as_failed(self) -> None:
         """A broker that accepts and closes is not connected to in a tight loop."""
@@ -285,6 +307,41 @@ class ClusterTests(SynchronousTestCase):
         self.assertEqual((view.partitions, view.available), ((0, 1), (0, 1)))
         self.assertIs(self.cluster.leader("t", 1), self.cluster.link(("model", 6667)))
         self.assertEqual(len(self.broker.connections), 1)
+
+    def test_an_address_that_a_broker_has_left_is_not_tried_for_ever(self) -> None:
+        """Otherwise each address that brokers have had would be tried by each client as long as that runs."""
+        lines: list[str] = []
+        self.addCleanup(tell_warnings(lines.append))
+        port = 6668
+        tried: list[Address] = []
+
+        class MovingBroker(ModelBroker):
+            def _metadata(self, request: Metadata) -> MetadataResponse:
+                first, second = (answer := super()._metadata(request)).brokers
+                return answer._replace(brokers=(first, second._replace(port=port)))
+
+        broker = MovingBroker(self.clock)
+
+        def connect(address: Address) -> Deferred[ClientConnection]:
+            tried.append(address)
+            return fail(BrokerUnavailable("gone")) if address == ("model", 6668) else broker.connect(address)
+
+        cluster = Cluster(self.clock, "model:6667", connect=connect, random=lambda: 1.0)
+        Deferred.fromCoroutine(cluster.metadata(None))
+        run(self.clock, 1.0)
+        cluster.link(("model", 6668)).get().addErrback(lambda _: None)
+        run(self.clock, 20.0)
+        self.assertGreater(tried.count(("model", 6668)), 4)
+        port = 6669
+        Deferred.fromCoroutine(cluster.metadata(None))
+        run(self.clock, 10.0)
+        tried.clear()
+        run(self.clock, 60.0)
+        self.assertEqual(tried, [])
+        self.assertEqual(len(lines), 1)
+        cluster.link(("model", 6668)).get().addErrback(lambda _: None)
+        run(self.clock, 1.0)
+        self.assertEqual(tried, [("model", 6668)])
 
     def test_concurrent_reads_of_a_topic_share_one_request(self) -> None:
         """The failure is shared, too; cancelling one read leaves the others waiting."""

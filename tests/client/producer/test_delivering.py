@@ -20,6 +20,7 @@ from logd.errors import (
     WireError,
 )
 from logd.protocol.message import Message
+from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.doubles import ModelBroker, run
 from tests.client.producers import ProducerTestCase
@@ -32,6 +33,21 @@ class TroubleTests(ProducerTestCase):
         """Answer the next sets with these errors; None accepts a set."""
         answers = list(errors)
         self.broker.refuse = lambda part: answers.pop(0) if answers else None
+
+    def test_a_deleted_topic_is_asked_for_no_more_often_than_others(self) -> None:
+        """A producer may have sent to hundreds that are gone by now, one for each day perhaps."""
+        self.broker.add("old")
+        producer = self.producer(metadata_age=10.0, linger=3600.0)
+        for topic in ("old", "t"):
+            producer.send(topic, b"first", partition=0)
+            producer.flush()
+            self.run_for(1.0)
+        self.broker.logs.pop("old")
+        producer.publish("t", b"lingers", partition=0)
+        self.broker.requests.clear()
+        self.run_for(60.0)
+        asked = [each.topics for each in self.broker.requests if isinstance(each, Metadata)]
+        self.assertEqual({topics: 4 < asked.count(topics) < 8 for topics in set(asked)}, {("old",): True, ("t",): True})
 
     def test_a_refused_set_is_sent_again_before_later_ones(self) -> None:
         """The order of the partition holds."""

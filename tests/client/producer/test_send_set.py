@@ -102,6 +102,7 @@ class SendSetTests(ProducerTestCase):
             for sending in cancelled:
                 sending.cancel()
                 self.failureResultOf(sending, CancelledError)
+            self.clock.advance(0)
             self.assertEqual(producer.buffered_bytes, 0)
             self.run_for(1.0)
         self.assertEqual(sets, [])
@@ -122,6 +123,7 @@ class SendSetTests(ProducerTestCase):
         self.run_for(0.005)
         cancelled.cancel()
         self.failureResultOf(cancelled, CancelledError)
+        self.clock.advance(0)
         last = producer.send("t", nine)
         self.result(other)
         self.result(last)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -117,30 +119,42 @@ class ProducerBatch:
         self.deadline = send.deadline  # there is none, and the batch holds such sets alone
         self.add_encoded(message_set, 1, send)
 
-    def remove(self, send: PendingSend | Deferred[Sent]) -> int:
-        """Take out the messages of a cancelled send, unless the batch has left; return the number of parts removed."""
+    def remove(self, sends: Collection[PendingSend | Deferred[Sent]]) -> tuple[int, list[PendingSend]]:
+        """Take out the messages of cancelled sends, unless the batch has left.
+
+        Return the number of those of one message each, and the others, each as often as it had a part in the batch.
+        """
         if self.left:
-            return 0
-        if isinstance(send, PendingSend):
-            found = [(share.first, share.messages, share.size) for share in self.shares if share.send is send]
-            self._count -= sum(share.encoded_messages for share in self.shares if share.send is send)
-            self.shares = [share for share in self.shares if share.send is not send]
-        else:
-            numbers = [number for number, each in self.singles.items() if each is send]
-            found = [(number, 1, self._size(number)) for number in numbers]
-            for number in numbers:
-                del self.singles[number]
-        for first, messages, size in reversed(found):
-            del self.records[first : first + messages]
-            self.bytes -= size
-            self.shares = [
-                share._replace(first=share.first - messages, start=share.start - size) if share.first > first else share
-                for share in self.shares
-            ]
-            self.singles = {
-                number - messages if number > first else number: each for number, each in self.singles.items()
-            }
-        return len(found)
+            return 0, []
+        found = [share for share in self.shares if share.send in sends]
+        numbers = [number for number, each in self.singles.items() if each in sends]
+        gone = [(share.first, share.messages, share.size) for share in found]
+        gone += [(number, 1, self._size(number)) for number in numbers]
+        if not gone:
+            return 0, []
+        gone.sort()
+        firsts = [first for first, _, _ in gone]
+        # The messages and bytes that are taken out before each of these.
+        fewer = [0, *accumulate(messages for _, messages, _ in gone)]
+        less = [0, *accumulate(size for _, _, size in gone)]
+        records: list[Record] = []
+        begin = 0
+        for first, messages, _ in gone:
+            records += self.records[begin:first]
+            begin = first + messages
+        self.records = records + self.records[begin:]
+        self.bytes -= less[-1]
+        self._count -= sum(share.encoded_messages for share in found)
+        shares, self.shares = self.shares, []
+        for share in shares:
+            if share.send not in sends:
+                at = bisect(firsts, share.first)
+                self.shares.append(share._replace(first=share.first - fewer[at], start=share.start - less[at]))
+        left = set(self.singles).difference(numbers) if numbers else self.singles
+        self.singles = {
+            number - fewer[bisect(firsts, number)]: each for number, each in self.singles.items() if number in left
+        }
+        return len(numbers), [share.send for share in found]
 
     def encode(self) -> bytes:
         """Return the message set, without compression where that gains nothing."""

@@ -183,6 +183,7 @@ class TakenBackTests(PublishTestCase):
             for sending in sets[kept:]:
                 sending.addErrback(lambda failure: failure.trap(CancelledError))
                 sending.cancel()
+            self.clock.advance(0)
             if not kept:
                 self.assertEqual(producer.buffered_bytes, 0)
             self.flushed(producer)

@@ -1,0 +1,1 @@
+"""Tests of logd.client.producer.batches."""
