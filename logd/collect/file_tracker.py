@@ -134,7 +134,8 @@ class FileTracker:
         packed = self._match_packed(siblings, followed, present)
         everything = {**{seen.identity: seen for seen in unread}, **found}
         for source in followed:
-            if source.broken or source.missed == 1 or (source.missed and source.file is None):
+            unreadable = source.missed and source.file is None and not source.in_flight
+            if source.broken or source.missed == 1 or unreadable:
                 self._move(source, everything, packed.get(source, ""))
         paths = {seen.path for seen in everything.values()} | {each.path for each in self.sources.values()}
         for source, before in newest.items():
@@ -298,15 +299,12 @@ class FileTracker:
         elif source.broken and (heir := followed_copy(self._descriptors, source, self.sources.values())):
             self._report(f"{source.path} was truncated; {heir.path} is its copy, and is read on its own")
             self.forget(source)
-        elif source.broken or source.file is None:
+        elif source.broken or (source.file is None and not source.in_flight):
             source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
-        """Forget a source that cannot be read any further, and report a loss, or a possible one if ``doubtful``.
-
-        ``packed`` is the path of the compressed file that it became.
-        """
+        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``."""
         position = source.mark.position
         lost = max(0, source.sound_size - position)
         gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
@@ -314,15 +312,19 @@ class FileTracker:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"
         read = f"{gone}: it was read up to byte {position}"
         if lost:
-            if source.broken:
-                self._losses.add(f"{read}; lost after that: at least {counted(lost, 'byte')}", lost)
-            else:
-                self._losses.add(f"{read}; lost: at least {counted(lost, 'byte')}", lost)
+            after = " after that" if source.broken else ""
+            self._losses.add(f"{read}; lost{after}: at least {counted(lost, 'byte')}", lost)
         elif doubtful:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
+        if not source.copies:
+            self._losses.watch(source)
         self.forget(source)
+
+    def settle(self) -> None:
+        """Count lines of gone files that are not acknowledged at the end of the run as lost."""
+        self._losses.settle()
 
     def _compare_copies(self, found: dict[Identity, Seen]) -> None:
         """Compare the copies that have changed, and follow those that are no longer copies."""
@@ -370,10 +372,7 @@ class FileTracker:
         return [seen for key, seen in found.items() if key not in known]
 
     def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
-        """Follow the files that are not copies, the oldest of a name first.
-
-        An empty file that may become a copy is left until it has content.
-        """
+        """Follow the files that are no copies, the oldest of a name first, but no empty one that may become a copy."""
         apart: set[Identity] = set()
         for seen, source in relatives(unknown, self.sources.values()):
             if not seen.size:

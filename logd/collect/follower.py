@@ -126,6 +126,13 @@ class Follower:
         harvest.idle = self._next() is None and not self._look_now
         return harvest
 
+    def settle(self) -> list[str]:
+        """Count what can never be sent again and is not acknowledged as lost; return the notices of that."""
+        self.tracker.settle()
+        notices = self._notices[:]
+        self._notices.clear()
+        return notices
+
     def close(self) -> None:
         """Close every file."""
         self._descriptors.close_all()
@@ -147,7 +154,7 @@ class Follower:
             if source.missed and not source.ready and (settings.once or quiet >= settings.gone):
                 if source.unread and not source.trouble and not source.flush:
                     source.flush = True  # the line will never be finished
-                else:
+                elif not source.in_flight:
                     self.tracker.give_up(source)
             elif settings.flush_partial is not None and source.unread and quiet >= settings.flush_partial:
                 source.flush = True
