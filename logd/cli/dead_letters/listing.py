@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from logd.cli.dead_letters.selection import Selection, is_chosen, only_option
+from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.dead_letters.letter import DeadLetter, read_letter
 from logd.client.starting_positions import Position
 from logd.plurals import counted
@@ -57,7 +59,9 @@ async def _list(reactor: Any, topic: str, broker: str, only: Selection, most: in
         try:
             starts = {number: Position(logs[number].log_start) for number in until}
             (stream,) = consumer.create_message_streams(topic, 1, sorted(until), start=starts)
+            losses = LossReporter()
             async for batch in stream.batches(until):
+                complain_of(losses, batch)
                 for message in batch.messages:
                     letter = _letter(message)
                     if letter is None:
@@ -73,6 +77,7 @@ async def _list(reactor: Any, topic: str, broker: str, only: Selection, most: in
                     rows.clear()
                 if found == most:
                     break
+            complain_of_rest(losses)
             if stream.skipped:
                 complain(f"skipped {counted(stream.skipped, 'damaged range')} of topic {topic!r}")
         finally:
