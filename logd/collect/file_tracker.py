@@ -22,6 +22,7 @@ from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import fits, line_start, mark_at, seen_at_once
 from logd.collect.rotation.copies import (
     MIN_BYTES,
+    FirstBytes,
     cut_short,
     first_as_long,
     first_that_fits,
@@ -373,12 +374,12 @@ class FileTracker:
 
     def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
         """Follow the files that are no copies, the oldest of a name first, but no empty one that may become a copy."""
-        apart: set[Identity] = set()
+        apart, first_bytes = set[Identity](), FirstBytes(self._files, self._descriptors)
         for seen, source in relatives(unknown, self.sources.values()):
             if not seen.size:
                 if seen.path not in self.by_name:
                     apart.add(seen.identity)
-            elif seen.identity not in apart and is_copy(self._files, self._descriptors, source, seen):
+            elif seen.identity not in apart and first_bytes.is_copy(source, seen):
                 source.copies[seen.identity] = seen
                 apart.add(seen.identity)
                 self.changed = True
