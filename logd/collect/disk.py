@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -59,6 +60,18 @@ class Disk:
         except OSError:
             return []
         return list(_regular(sorted(paths)))
+
+    def at(self, path: str) -> Seen:
+        """Implement ``Files.at``."""
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise FileNotFoundError(error.errno, error.strerror, path) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+        return _seen(path, status)
 
     def open(self, path: str) -> OpenFile:
         """Implement ``Files.open``."""

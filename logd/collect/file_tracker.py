@@ -2,7 +2,7 @@
 
 One look has these steps:
 
-1. Find files by pattern, then missing sources by inode in the folders where they were last.
+1. Find files by pattern, then missing sources by inode in the folders where they were last, and by their paths.
 2. A source is *broken* when its file is shorter than the part that was read, or no longer fits its mark: the file was
    truncated (copytruncate) or overwritten, or its inode was given to another file.
 3. Look for rotated files beside names that have changed (``rotated``). A compressed file is matched with the source
@@ -34,6 +34,7 @@ from logd.collect.rotation.copies import (
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import is_compressed, may_become
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
+from logd.collect.rotation.strays import strays
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 from logd.plurals import counted
@@ -117,8 +118,7 @@ class FileTracker:
     def look(self, now: float) -> list[SourceFile]:
         """Check all files and return the new sources. ``now`` is in seconds."""
         found = self._find()
-        strays = self._strays(found)
-        present = {**strays, **found}
+        present = {**strays(self._files, self.sources.values(), found), **found}
         newest = {same[-1]: same[-1].path for same in self.by_name.values()} if self._first else {}
         for source in self.sources.values():
             if source.identity not in present:  # first, because _meet opens files and may close open ones
@@ -161,20 +161,6 @@ class FileTracker:
             if seen.identity not in found or (source is not None and source.path == seen.path):
                 found[seen.identity] = seen
         return found
-
-    def _strays(self, found: dict[Identity, Seen]) -> dict[Identity, Seen]:
-        """Return the sources that no pattern finds and that were renamed within their folders."""
-        strays: dict[Identity, Seen] = {}
-        for _ in range(2):  # a file renamed during a listing may be missing from it, but not from the next
-            missing: dict[str, set[int]] = {}
-            for source in self.sources.values():
-                if source.identity not in found and source.identity not in strays:
-                    missing.setdefault(dirname(source.path), set()).add(source.identity[1])
-            for folder, inodes in missing.items():
-                for seen in self._files.in_folder(folder, lambda _, inode, inodes=inodes: inode in inodes):  # type: ignore[misc]  # a default binds it now
-                    if not is_compressed(seen.path):
-                        strays[seen.identity] = seen
-        return strays
 
     def _meet(self, source: SourceFile, seen: Seen, now: float) -> None:
         """Update a source whose file was found."""

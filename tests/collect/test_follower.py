@@ -61,6 +61,26 @@ class GrowthTests(FollowerTestCase):
         self.disk.denied.clear()
         self.assertEqual(self.lines(), [b"one"])
 
+    def test_files_of_a_folder_that_cannot_be_listed_are_not_gone(self) -> None:
+        """Nothing is called lost, and nothing is repeated once it can be listed again; what is open is read on."""
+        self.begin(open_files=1)
+        for name in ("a", "b", "c"):
+            self.disk.append(f"/l/{name}.log", b"one of %s\n" % name.encode() + LONG)
+        self.assertEqual(len(self.lines()), 6)
+        self.disk.hidden = PermissionError(13, "Permission denied")
+        self.disk.append("/l/c.log", b"two\n")
+        self.disk.append("/l/a.log", b"two\n")
+        self.assertEqual(self.lines() + self.lines(100.0), [b"two"])
+        self.noticed()
+        self.again(once=True)
+        self.assertEqual(self.lines(), [])
+        self.assertEqual({each.trouble for each in self.follower.tracker.sources.values()}, {"Permission denied"})
+        self.notices.clear()
+        self.disk.hidden = None
+        self.again()
+        self.assertEqual(self.lines(), [b"two"])
+        self.noticed()
+
     def test_following_may_begin_at_the_end(self) -> None:
         """An unfinished line and files that appear later are read whole."""
         self.disk.append("/l/a.log", b"old\nbegun")
