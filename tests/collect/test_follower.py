@@ -91,6 +91,17 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"begun before", b"new"])
         self.noticed()
 
+    def test_what_a_file_had_is_skipped_once_it_can_be_read(self) -> None:
+        """Lines that it got meanwhile are read."""
+        self.disk.append("/l/a.log", b"old\n")
+        self.disk.denied.add("/l/a.log")
+        self.begin(from_end=True)
+        self.assertEqual(self.lines() + self.lines(), [])
+        self.noticed("Permission denied")
+        self.disk.append("/l/a.log", b"new\n")
+        self.disk.denied.clear()
+        self.assertEqual(self.lines(), [b"new"])
+
     def test_a_single_pass_looks_once(self) -> None:
         """Lines that come later are for the next one."""
         self.disk.append("/l/a.log", b"one\n")
