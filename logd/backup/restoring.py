@@ -205,6 +205,9 @@ async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
         }
         operations.append(Create(paths.stored_ends(topic.entry.uuid, broker), evolve(ends, ends=furthest).encode()))
     operations.append(Create(paths.topic(topic.name), topic.data))
+    # With the note of its deletion in the tree, a broker that has it not any more would remove the stored ends.
+    if await tree.exists(paths.deleted_topic(topic.entry.uuid)) is not None:
+        operations.append(Delete(paths.deleted_topic(topic.entry.uuid)))
     if topic.entry.replicated:
         operations += creation_of_states(
             topic.name, topic.entry.uuid, dict.fromkeys(topic.entry.partitions, lost_with_the_tree())

@@ -11,6 +11,7 @@ from logd.backup.reading import ATTEMPTS, ClusterChanges, read_tree
 from logd.backup.restoring import RestoreInterrupted, RestoreOutcome, TreeInUse, restore
 from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
+from logd.coord.registries.deleted_topics import delete_topic, removed_by
 from logd.coord.registries.stored_ends import StoredEnds
 from logd.log.recovery.lost_log_replacement import JUMP
 from tests.backup.test_backup_file import NODES
@@ -205,6 +206,17 @@ class TreesTests(RegistryTestCase):
         self.assertEqual(self.restore(backup, adding=True, tree=tree).positions, 1)
         self.assertEqual(self.value("/consumers/g/offsets/t/0"), b"120")
         self.assertIsNone(self.outcome(tree.exists("/brokers/stored/u/1")))
+
+    def test_a_topic_that_was_deleted_is_deleted_no_more(self) -> None:
+        """By the note of that, a broker that comes back without the topic would remove its stored ends."""
+        backup = self.read()
+        tree = self.empty_tree()
+        self.put("/brokers/deleted/u", b'{"topic": "t", "brokers": [1]}', tree)
+        self.restore(backup, adding=True, tree=tree)
+        self.outcome(removed_by(tree, "u", 1))
+        self.assertIsNotNone(self.outcome(tree.exists("/brokers/stored/u/1")))
+        self.outcome(delete_topic(tree, "t"))
+        self.assertIsNone(self.outcome(tree.exists("/brokers/topics/t")))
 
     def test_stored_ends_that_were_left_count(self) -> None:
         """A topic that was further than the backup knows does not fall back."""
