@@ -258,8 +258,11 @@ class FileTracker:
 
     def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
         """Continue a source in its copy, if there is one; else give it up if it cannot be read any more."""
-        candidates = possible_copies(self._files, source, self.sources, found)
+        candidates = possible_copies(self._files, source, self.sources, found, listing=False)
         copy = first_that_fits(self._files, source.known, candidates)
+        if copy is None or source.known.head_bytes < MIN_BYTES:
+            candidates = possible_copies(self._files, source, self.sources, found)
+            copy = first_that_fits(self._files, source.known, candidates)
         what = "truncated" if source.broken else "replaced"
         if packed:
             copy = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from logd.collect.files import OpenFile, Seen
@@ -353,6 +353,27 @@ class RotationTests(FollowerTestCase):
         self.assertLess(len(opened), 4 * 80)
         self.disk.copy("/l/part.1079", "/l/part.2000")
         self.assertEqual(self.lines(), [])
+
+    def test_many_files_that_are_emptied_at_once_need_few_listings(self) -> None:
+        """Their copies are among the files that were found: thousands of logs would each list all files again."""
+        for number in range(40):
+            self.disk.append(f"/l/{number}.log", b"%d:" % number + LONG)
+        self.lines()
+        listed: list[str] = []
+        really = self.disk.in_folder
+
+        def note(folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
+            listed.append(folder)
+            return really(folder, wanted)
+
+        self.patch(MemoryDisk, "in_folder", lambda _, folder, wanted: note(folder, wanted))
+        for number in range(40):
+            self.disk.copy(f"/l/{number}.log", f"/l/{number}.log.1")
+            self.disk.truncate(f"/l/{number}.log")
+        self.assertEqual(self.lines(), [])
+        self.assertEqual((len(self.notices), self.follower.tracker.losses), (40, 0))
+        self.assertIn("was truncated; /l/0.log.1 is its copy, 0 bytes left to read", self.notices[0])
+        self.assertLess(len(listed), 5)
 
     def count_openings(self) -> list[str]:
         """Return the list of paths that are opened from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from os.path import dirname
+from os.path import dirname, join
 
 from attrs import define, field
 
@@ -19,15 +19,22 @@ MIN_BYTES = 64
 
 
 def possible_copies(
-    files: Files, source: SourceFile, sources: Mapping[Identity, SourceFile], found: Mapping[Identity, Seen]
+    files: Files,
+    source: SourceFile,
+    sources: Mapping[Identity, SourceFile],
+    found: Mapping[Identity, Seen],
+    listing: bool = True,
 ) -> list[Seen]:
-    """Return the files that may be copies of a source: those found, and those beside it that no pattern finds."""
-    beginning = stem(source.path)
-    beside = files.in_folder(
-        dirname(source.path), lambda name, _: name.startswith(beginning) and not is_compressed(name)
-    )
+    """Return the files that may be copies of a source: those found and, by a listing, those that no pattern finds."""
+    folder, beginning = dirname(source.path), stem(source.path)
+    beside: list[Seen] = []
+    if listing:
+        beside = files.in_folder(folder, lambda name, _: name.startswith(beginning) and not is_compressed(name))
+    prefix = join(folder, beginning)
     copies = {identity for other in sources.values() if other is not source for identity in other.copies}
-    listed = {seen.identity: seen for seen in (*found.values(), *beside) if related(source.path, seen.path)}
+    # ``related``, in a thirtieth of the time: thousands of logs may be truncated at once, and each looks at all files.
+    near = (seen for seen in (*found.values(), *beside) if seen.path.startswith(prefix))
+    listed = {seen.identity: seen for seen in near if related(source.path, seen.path)}
     return [each for key, each in listed.items() if key not in sources and key not in copies]
 
 
