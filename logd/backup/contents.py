@@ -25,6 +25,8 @@ from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import decode_entry
 
 SECURITY, SCHEMAS = "/security", "/schemas"
+#: The highest id of a schema that was given out.
+SCHEMA_LAST_ID = f"{SCHEMAS}/last_id"
 #: Parts of a group's node that are kept; the others end with its members.
 GROUP_PARTS = ("offsets", "metadata", "generation")
 #: Nodes below one another, at most: deeper than any of logd's.

@@ -37,10 +37,10 @@ async def read_tree(
     try:
         for _ in range(ATTEMPTS):
             began = now_ms()
-            definitions = await _read_all(tree, DEFINITIONS)
+            definitions = await read_all(tree, DEFINITIONS)
             ended = now_ms()
             positions = await _read_positions(tree)
-            if definitions == await _read_all(tree, DEFINITIONS):
+            if definitions == await read_all(tree, DEFINITIONS):
                 break
         else:
             raise ClusterChanges(
@@ -71,11 +71,11 @@ async def _read_positions(tree: ICoordination) -> dict[str, bytes]:
     for group in groups:
         found[f"{paths.CONSUMERS}/{group}"] = b""
     parts = [f"{paths.CONSUMERS}/{group}/{part}" for group in groups for part in GROUP_PARTS]
-    found.update(await _read_all(tree, (*parts, paths.STORED, paths.PRODUCER_IDS)))
+    found.update(await read_all(tree, (*parts, paths.STORED, paths.PRODUCER_IDS)))
     return found
 
 
-async def _read_all(tree: ICoordination, roots: Iterable[str]) -> dict[str, bytes]:
+async def read_all(tree: ICoordination, roots: Iterable[str]) -> dict[str, bytes]:
     """Return the nodes at and below ``roots``; those that vanish meanwhile are left out."""
     found: dict[str, bytes] = {}
     level = list(roots)

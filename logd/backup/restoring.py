@@ -13,8 +13,9 @@ from attrs import define, evolve, field, frozen
 
 from logd.backup.backup_file import Backup
 from logd.backup.beginnings import restored_ends, slot_end, slots_since
-from logd.backup.contents import SCHEMAS, SECURITY
-from logd.checkedjson import decimal
+from logd.backup.contents import SCHEMA_LAST_ID, SCHEMAS, SECURITY
+from logd.backup.reading import read_all
+from logd.checkedjson import INT64_MAX, decimal
 from logd.coord import paths
 from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
@@ -149,10 +150,14 @@ async def _restore(
     await _restore_producer_ids(tree, nodes.get(paths.PRODUCER_IDS))
     for path in _below(nodes, SECURITY):
         outcome.security += await _add(tree, path, nodes[path], outcome)
-    if not await _has_schemas(tree):
+    if await _may_add_schemas(tree, nodes):
+        # First, so that a schema which is registered meanwhile, or after an interruption, has no id of the backup.
+        if SCHEMA_LAST_ID in nodes:
+            outcome.schemas += await _set_at_least(tree, SCHEMA_LAST_ID, decimal(nodes[SCHEMA_LAST_ID].decode()))
         # Parents first, in the order of their paths.
         for path in _below(nodes, SCHEMAS):
-            outcome.schemas += await _add(tree, path, nodes[path], outcome)
+            if path != SCHEMA_LAST_ID:
+                outcome.schemas += await _add(tree, path, nodes[path], outcome)
     elif _below(nodes, SCHEMAS):
         outcome.kept.append(SCHEMAS)
     for path in _below(nodes, paths.DELETED_TOPICS):
@@ -201,6 +206,9 @@ async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
         }
         operations.append(Create(paths.stored_ends(topic.entry.uuid, broker), evolve(ends, ends=furthest).encode()))
     operations.append(Create(paths.topic(topic.name), topic.data))
+    # With the note of its deletion in the tree, a broker that has it not any more would remove the stored ends.
+    if await tree.exists(paths.deleted_topic(topic.entry.uuid)) is not None:
+        operations.append(Delete(paths.deleted_topic(topic.entry.uuid)))
     if topic.entry.replicated:
         operations += creation_of_states(
             topic.name, topic.entry.uuid, dict.fromkeys(topic.entry.partitions, lost_with_the_tree())
@@ -255,20 +263,26 @@ async def _replace(tree: ICoordination, path: str, data: bytes) -> bool:
 async def _restore_producer_ids(tree: ICoordination, data: bytes | None) -> None:
     if data is None:
         return
-    first = decode_next(data) + _PRODUCER_IDS
+    await _set_at_least(tree, paths.PRODUCER_IDS, decode_next(data) + _PRODUCER_IDS)
+
+
+async def _set_at_least(tree: ICoordination, path: str, number: int) -> bool:
+    """Write a number, unless there is one that is not less; return whether it was written."""
     try:
-        await tree.create(paths.PRODUCER_IDS, str(first).encode(), makepath=True)
+        await tree.create(path, str(number).encode(), makepath=True)
     except NodeExists:
-        former, stat = await tree.get(paths.PRODUCER_IDS)
-        if decode_next(former) < first:
-            await tree.set(paths.PRODUCER_IDS, str(first).encode(), stat.version)
+        former, stat = await tree.get(path)
+        if decimal(former.decode("ascii", "replace"), INT64_MAX) >= number:
+            return False
+        await tree.set(path, str(number).encode(), stat.version)
+    return True
 
 
-async def _has_schemas(tree: ICoordination) -> bool:
-    try:
-        return bool(await tree.get_children(f"{SCHEMAS}/ids"))
-    except NoNode:
-        return False
+async def _may_add_schemas(tree: ICoordination, nodes: Mapping[str, bytes]) -> bool:
+    """Return whether the tree has no schemas, or a part of the backup's: those of an interrupted restoration."""
+    there = await read_all(tree, [f"{SCHEMAS}/{name}" for name in ("digests", "ids", "references", "subjects")])
+    parents = {path for path in there if path.count("/") == 2}
+    return all(nodes.get(path) == data for path, data in there.items() if path not in parents)
 
 
 def _below(nodes: Mapping[str, bytes], root: str) -> list[str]:

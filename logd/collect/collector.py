@@ -132,6 +132,8 @@ class Collector:
     async def close(self, timeout: float) -> None:
         """Wait at most ``timeout`` seconds for messages in flight, then save what is acknowledged. Never fails."""
         await self._sender.close(timeout=timeout)
+        for notice in await self._in_thread(self.follower.settle):
+            self._report(notice)
         await self._save()
         if self.unsaved:
             self._report("the state is not saved: the next run sends again what was acknowledged since it was")

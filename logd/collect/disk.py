@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -10,7 +11,7 @@ from contextlib import suppress
 
 from attrs import frozen
 
-from logd.collect.files import OpenFile, Seen
+from logd.collect.files import Identity, OpenFile, Seen
 
 #: O_NONBLOCK: the path of a regular file may have become a pipe without a writer when it is opened.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -48,7 +49,7 @@ class Disk:
         paths: set[str] = set()
         for pattern in patterns:
             # An existing name that contains a bracket is a name, not a pattern.
-            paths.update([pattern] if os.path.lexists(pattern) else glob.iglob(pattern, recursive=True))
+            paths.update([pattern] if os.path.lexists(pattern) else matches(pattern))
         return list(_regular(sorted(paths)))
 
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
@@ -60,9 +61,60 @@ class Disk:
             return []
         return list(_regular(sorted(paths)))
 
+    def at(self, path: str) -> Seen:
+        """Implement ``Files.at``."""
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise FileNotFoundError(error.errno, error.strerror, path) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(errno.ENOENT, "no regular file", path)
+        return _seen(path, status)
+
     def open(self, path: str) -> OpenFile:
         """Implement ``Files.open``."""
         return LocalOpenFile(path, os.open(path, _FLAGS))
+
+
+def matches(pattern: str) -> Iterator[str]:
+    """Yield the paths that match an absolute pattern, as ``glob`` does with ``recursive``, some perhaps twice.
+
+    Unlike ``glob``, ``**`` does not search a folder again inside itself: two links that lead back would take for ever.
+    """
+    parts = pattern.split("/")
+    if "**" not in parts:
+        yield from glob.iglob(pattern)
+        return
+    at = parts.index("**")
+    head, rest = "/".join(parts[:at]), parts[at + 1 :]
+    for top in glob.iglob(head) if glob.has_magic(head) else (head,):
+        for folder in _folders(top or "/"):
+            if rest in ([], [""]):
+                yield folder
+            if rest != [""]:
+                inside = "" if folder == "/" else glob.escape(folder)
+                yield from matches("/".join((inside, *(rest or ("*",)))))
+
+
+def _folders(top: str) -> Iterator[str]:
+    """Yield a folder and all below it, but none that is hidden or contains the path on which it is found."""
+    waiting: list[tuple[str, frozenset[Identity]]] = [(top, frozenset())]
+    while waiting:
+        folder, above = waiting.pop()
+        with suppress(OSError):
+            status = os.stat(folder)
+            identity = status.st_dev, status.st_ino
+            if identity in above or not stat.S_ISDIR(status.st_mode):
+                continue
+            yield folder
+            path = above | {identity}
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    is_folder = os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
+                    if is_folder and not entry.name.startswith("."):
+                        waiting.append((entry.path, path))
 
 
 def _regular(paths: Sequence[str]) -> Iterator[Seen]:

@@ -2,7 +2,7 @@
 
 One look has these steps:
 
-1. Find files by pattern, then missing sources by inode in the folders where they were last.
+1. Find files by pattern, then missing sources by inode in the folders where they were last, and by their paths.
 2. A source is *broken* when its file is shorter than the part that was read, or no longer fits its mark: the file was
    truncated (copytruncate) or overwritten, or its inode was given to another file.
 3. Look for rotated files beside names that have changed (``rotated``). A compressed file is matched with the source
@@ -22,6 +22,7 @@ from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import fits, line_start, mark_at, seen_at_once
 from logd.collect.rotation.copies import (
     MIN_BYTES,
+    FirstBytes,
     cut_short,
     first_as_long,
     first_that_fits,
@@ -33,6 +34,7 @@ from logd.collect.rotation.copies import (
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import is_compressed, may_become
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
+from logd.collect.rotation.strays import strays
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 from logd.plurals import counted
@@ -116,8 +118,7 @@ class FileTracker:
     def look(self, now: float) -> list[SourceFile]:
         """Check all files and return the new sources. ``now`` is in seconds."""
         found = self._find()
-        strays = self._strays(found)
-        present = {**strays, **found}
+        present = {**strays(self._files, self.sources.values(), found), **found}
         newest = {same[-1]: same[-1].path for same in self.by_name.values()} if self._first else {}
         for source in self.sources.values():
             if source.identity not in present:  # first, because _meet opens files and may close open ones
@@ -134,7 +135,8 @@ class FileTracker:
         packed = self._match_packed(siblings, followed, present)
         everything = {**{seen.identity: seen for seen in unread}, **found}
         for source in followed:
-            if source.broken or source.missed == 1 or (source.missed and source.file is None):
+            unreadable = source.missed and source.file is None and not source.in_flight
+            if source.broken or source.missed == 1 or unreadable:
                 self._move(source, everything, packed.get(source, ""))
         paths = {seen.path for seen in everything.values()} | {each.path for each in self.sources.values()}
         for source, before in newest.items():
@@ -159,20 +161,6 @@ class FileTracker:
             if seen.identity not in found or (source is not None and source.path == seen.path):
                 found[seen.identity] = seen
         return found
-
-    def _strays(self, found: dict[Identity, Seen]) -> dict[Identity, Seen]:
-        """Return the sources that no pattern finds and that were renamed within their folders."""
-        strays: dict[Identity, Seen] = {}
-        for _ in range(2):  # a file renamed during a listing may be missing from it, but not from the next
-            missing: dict[str, set[int]] = {}
-            for source in self.sources.values():
-                if source.identity not in found and source.identity not in strays:
-                    missing.setdefault(dirname(source.path), set()).add(source.identity[1])
-            for folder, inodes in missing.items():
-                for seen in self._files.in_folder(folder, lambda _, inode, inodes=inodes: inode in inodes):  # type: ignore[misc]  # a default binds it now
-                    if not is_compressed(seen.path):
-                        strays[seen.identity] = seen
-        return strays
 
     def _meet(self, source: SourceFile, seen: Seen, now: float) -> None:
         """Update a source whose file was found."""
@@ -270,8 +258,11 @@ class FileTracker:
 
     def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
         """Continue a source in its copy, if there is one; else give it up if it cannot be read any more."""
-        candidates = possible_copies(self._files, source, self.sources, found)
+        candidates = possible_copies(self._files, source, self.sources, found, listing=False)
         copy = first_that_fits(self._files, source.known, candidates)
+        if copy is None or source.known.head_bytes < MIN_BYTES:
+            candidates = possible_copies(self._files, source, self.sources, found)
+            copy = first_that_fits(self._files, source.known, candidates)
         what = "truncated" if source.broken else "replaced"
         if packed:
             copy = None
@@ -298,15 +289,12 @@ class FileTracker:
         elif source.broken and (heir := followed_copy(self._descriptors, source, self.sources.values())):
             self._report(f"{source.path} was truncated; {heir.path} is its copy, and is read on its own")
             self.forget(source)
-        elif source.broken or source.file is None:
+        elif source.broken or (source.file is None and not source.in_flight):
             source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
-        """Forget a source that cannot be read any further, and report a loss, or a possible one if ``doubtful``.
-
-        ``packed`` is the path of the compressed file that it became.
-        """
+        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``."""
         position = source.mark.position
         lost = max(0, source.sound_size - position)
         gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
@@ -314,15 +302,19 @@ class FileTracker:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"
         read = f"{gone}: it was read up to byte {position}"
         if lost:
-            if source.broken:
-                self._losses.add(f"{read}; lost after that: at least {counted(lost, 'byte')}", lost)
-            else:
-                self._losses.add(f"{read}; lost: at least {counted(lost, 'byte')}", lost)
+            after = " after that" if source.broken else ""
+            self._losses.add(f"{read}; lost{after}: at least {counted(lost, 'byte')}", lost)
         elif doubtful:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
+        if not source.copies:
+            self._losses.watch(source)
         self.forget(source)
+
+    def settle(self) -> None:
+        """Count lines of gone files that are not acknowledged at the end of the run as lost."""
+        self._losses.settle()
 
     def _compare_copies(self, found: dict[Identity, Seen]) -> None:
         """Compare the copies that have changed, and follow those that are no longer copies."""
@@ -370,16 +362,13 @@ class FileTracker:
         return [seen for key, seen in found.items() if key not in known]
 
     def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
-        """Follow the files that are not copies, the oldest of a name first.
-
-        An empty file that may become a copy is left until it has content.
-        """
-        apart: set[Identity] = set()
+        """Follow the files that are no copies, the oldest of a name first, but no empty one that may become a copy."""
+        apart, first_bytes = set[Identity](), FirstBytes(self._files, self._descriptors)
         for seen, source in relatives(unknown, self.sources.values()):
             if not seen.size:
                 if seen.path not in self.by_name:
                     apart.add(seen.identity)
-            elif seen.identity not in apart and is_copy(self._files, self._descriptors, source, seen):
+            elif seen.identity not in apart and first_bytes.is_copy(source, seen):
                 source.copies[seen.identity] = seen
                 apart.add(seen.identity)
                 self.changed = True

@@ -51,6 +51,10 @@ class Files(Protocol):
         """Return the regular files of a folder for which ``wanted(name, inode)``; none when there is no such folder."""
         ...
 
+    def at(self, path: str) -> Seen:
+        """Return the regular file at a path. Raises OSError, FileNotFoundError also if it is no regular file."""
+        ...
+
     def open(self, path: str) -> OpenFile:
         """Open a file for reading. Raises OSError."""
         ...

@@ -86,6 +86,8 @@ class Follower:
             files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
         )
         self._from_end = settings.from_end
+        #: Files of the first look whose content is still to be skipped, with their sizes then.
+        self._to_skip: dict[SourceFile, int] = {}
         self._next_look: float | None = None
         self._look_now = True
         #: Names that may have something to read, in the order in which they are read next.
@@ -126,6 +128,13 @@ class Follower:
         harvest.idle = self._next() is None and not self._look_now
         return harvest
 
+    def settle(self) -> list[str]:
+        """Count what can never be sent again and is not acknowledged as lost; return the notices of that."""
+        self.tracker.settle()
+        notices = self._notices[:]
+        self._notices.clear()
+        return notices
+
     def close(self) -> None:
         """Close every file."""
         self._descriptors.close_all()
@@ -139,15 +148,16 @@ class Follower:
         new = self.tracker.look(now)
         if self._from_end:
             self._from_end = False
-            for source in new:
-                self._to_end(source)
+            self._to_skip = {source: source.size for source in new}
+        for source in list(self._to_skip):
+            self._skip(source)
         settings = self._settings
         for source in list(self.tracker.sources.values()):
             quiet = now - source.changed_at
             if source.missed and not source.ready and (settings.once or quiet >= settings.gone):
                 if source.unread and not source.trouble and not source.flush:
                     source.flush = True  # the line will never be finished
-                else:
+                elif not source.in_flight:
                     self.tracker.give_up(source)
             elif settings.flush_partial is not None and source.unread and quiet >= settings.flush_partial:
                 source.flush = True
@@ -164,13 +174,22 @@ class Follower:
         except OSError as error:
             self.tracker.trouble(source, error)
 
-    def _to_end(self, source: SourceFile) -> None:
-        """Skip the present content, except an unfinished last line."""
+    def _skip(self, source: SourceFile) -> None:
+        """Skip what a file had in the first look, except an unfinished last line; later, if it cannot be read now."""
+        if self.tracker.sources.get(source.identity) is not source:
+            del self._to_skip[source]
+            return
         try:
             file = self._descriptors.get(source)
-            if file is not None:
-                source.size = source.sound_size = file.seen().size
-                source.mark = source.acknowledged = mark_at(file, line_start(file, source.size, self._window))
+            if file is None:  # another file has the path: the next look finds this one
+                source.trouble = "moved"
+                self._look_now = True
+                return
+            source.size = source.sound_size = file.seen().size
+            end = min(self._to_skip[source], source.size)
+            source.mark = source.acknowledged = mark_at(file, line_start(file, end, self._window))
+            del self._to_skip[source]
+            self.tracker.changed = True
         except OSError as error:
             self.tracker.trouble(source, error)
 

@@ -84,6 +84,11 @@ class SourceFile:
         return max(0, self.size - self.mark.position)
 
     @property
+    def in_flight(self) -> bool:
+        """True when all was read, and not all is acknowledged: the state has to keep the file, even if it is gone."""
+        return bool(self.pending) and not self.unread
+
+    @property
     def ready(self) -> bool:
         """True when reading may return lines."""
         return (

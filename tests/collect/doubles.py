@@ -60,6 +60,8 @@ class MemoryDisk:
     handles: list[MemoryOpenFile] = field(factory=list)
     #: Paths that may not be opened.
     denied: set[str] = field(factory=set)
+    #: The reason why no folder can be listed and no path looked up, if that is so.
+    hidden: OSError | None = None
     _free: list[int] = field(factory=list)
     _next: int = 100
     _time: int = 0
@@ -69,7 +71,7 @@ class MemoryDisk:
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
-            if any(fnmatchcase(path, pattern) for pattern in patterns)
+            if self.hidden is None and any(fnmatchcase(path, pattern) for pattern in patterns)
         ]
 
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
@@ -77,11 +79,21 @@ class MemoryDisk:
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
-            if dirname(path) == folder and wanted(basename(path), node.inode)
+            if self.hidden is None and dirname(path) == folder and wanted(basename(path), node.inode)
         ]
+
+    def at(self, path: str) -> Seen:
+        """Return the file at a path, as Files does."""
+        if self.hidden is not None:
+            raise self.hidden
+        if path not in self.names:
+            raise FileNotFoundError(2, "No such file or directory")
+        return self.seen(path, self.names[path])
 
     def open(self, path: str) -> OpenFile:
         """Open a file, as Files does; raise OSError if it is denied or missing."""
+        if self.hidden is not None:
+            raise self.hidden
         if path in self.denied:
             raise PermissionError(13, "Permission denied")
         node = self.names.get(path)

@@ -59,6 +59,11 @@ class InterruptedDisk:
         self.interrupt()
         return list(self._stats([seen.path for seen in self.disk.in_folder(folder, wanted)]))
 
+    def at(self, path: str) -> Seen:
+        """Return the file at a path, as Files does."""
+        self.interrupt()
+        return self.disk.at(path)
+
     def open(self, path: str) -> OpenFile:
         """Open a file, as Files does."""
         self.interrupt()

@@ -70,6 +70,6 @@ INTERLEAVED: dict[str, tuple[int, Callable[[], AbstractContextManager[Any]]]] = 
     for seed, each in (
         (1180, identify_files_by_what_was_read),
         (11, open_new_files_by_their_first_name),
-        (501, see_head_and_size_apart),
+        (247, see_head_and_size_apart),
     )
 }

@@ -233,6 +233,31 @@ class CollectorTests(SynchronousTestCase):
         self.successResultOf(Deferred.fromCoroutine(self.collector.close(1.0)))
         self.assertEqual(self.state.positions, [8])
 
+    def test_the_state_keeps_a_gone_file_until_its_lines_are_acknowledged(self) -> None:
+        """After a crash they would otherwise be lost, and no run would tell."""
+        self.begin()
+        self.disk.remove("/l/a.log")
+        self.clock.pump([1.0] * 60)
+        self.assertEqual(self.state.positions, [0])
+        self.sender.answer()
+        self.clock.pump([1.0] * 3)
+        self.assertEqual((self.state.positions, self.disk.open_now), ([], 0))
+        self.assertEqual(self.collector.follower.tracker.losses, 0)
+
+    def test_lines_of_a_gone_file_that_are_never_acknowledged_are_lost(self) -> None:
+        """It was emptied, and no run can send them again."""
+        running = self.begin()
+        self.disk.truncate("/l/a.log")
+        self.disk.append("/l/a.log", b"new\n")
+        self.clock.pump([1.0] * 3)
+        running.cancel()
+        self.failureResultOf(running, CancelledError)
+        tracker = self.collector.follower.tracker
+        self.assertEqual((self.sender.lines, tracker.losses), ([b"one", b"two", b"new"], 0))
+        self.successResultOf(Deferred.fromCoroutine(self.collector.close(1.0)))
+        self.assertEqual((tracker.losses, tracker.lost, self.state.positions), (1, 8, [0]))
+        self.assertIn("/l/a.log: 8 bytes that were sent before the file", self.reports[-1])
+
     def test_a_silent_broker_is_reported_once(self) -> None:
         """The broker's return is reported, too."""
         self.begin()

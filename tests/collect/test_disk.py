@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.descriptors import Descriptors
-from logd.collect.disk import Disk
+from logd.collect.disk import Disk, matches
 from logd.collect.files import Seen
 from logd.collect.rotation.names import Stems, is_compressed, related, stem
 from logd.collect.source import SourceFile
@@ -40,6 +41,32 @@ class DiskTests(SynchronousTestCase):
         self.assertEqual(self.found("b[1].log"), ["b[1].log"])
         self.assertEqual(self.found("**/[cd].log"), ["sub/c.log", "sub/deep/d.log"])
         self.assertEqual(self.found("none", "sub"), [])
+
+    def test_folders_of_any_depth_match_as_in_a_shell(self) -> None:
+        """Hidden ones do not, nor what a name with brackets would match as a pattern; broken links do no harm."""
+        (self.root / "sub" / ".hidden").mkdir()
+        (self.root / "sub" / "[d]eep").mkdir()
+        (self.root / "sub" / "itself").symlink_to("itself")
+        for name in ("sub/.hidden/e.log", "sub/.f.log", "sub/[d]eep/g.log"):
+            (self.root / name).write_bytes(b"")
+        for pattern in ("**", "**/*.log", "**/deep/*", "*/**/*.log", "**/sub/**/*.log", "s[u]b/**", "none/**", "**/"):
+            with self.subTest(pattern):
+                found = glob.glob(f"{self.root}/{pattern}", recursive=True)  # may have a folder that is not there
+                expected = {os.path.normpath(each) for each in found if os.path.lexists(each)}
+                self.assertEqual({os.path.normpath(each) for each in matches(f"{self.root}/{pattern}")}, expected)
+
+    def test_links_back_are_not_followed_for_ever(self) -> None:
+        """With two of them the paths would be a million times a million."""
+        for name in ("one", "two"):
+            (self.root / name).mkdir()
+            (self.root / name / "up").symlink_to("..")
+        (self.root / "two" / "e.log").write_bytes(b"e")
+        (self.root / "further").symlink_to("sub/deep")
+        found = self.found("**/*.log")
+        self.assertEqual(
+            set(found) - {"a.log", "b[1].log", "link.log"},
+            {"further/d.log", "sub/c.log", "sub/deep/d.log", "two/e.log"},
+        )
 
     def test_a_file_keeps_its_identity_when_renamed(self) -> None:
         """An open file can be read on after it was removed."""

@@ -61,6 +61,26 @@ class GrowthTests(FollowerTestCase):
         self.disk.denied.clear()
         self.assertEqual(self.lines(), [b"one"])
 
+    def test_files_of_a_folder_that_cannot_be_listed_are_not_gone(self) -> None:
+        """Nothing is called lost, and nothing is repeated once it can be listed again; what is open is read on."""
+        self.begin(open_files=1)
+        for name in ("a", "b", "c"):
+            self.disk.append(f"/l/{name}.log", b"one of %s\n" % name.encode() + LONG)
+        self.assertEqual(len(self.lines()), 6)
+        self.disk.hidden = PermissionError(13, "Permission denied")
+        self.disk.append("/l/c.log", b"two\n")
+        self.disk.append("/l/a.log", b"two\n")
+        self.assertEqual(self.lines() + self.lines(100.0), [b"two"])
+        self.noticed()
+        self.again(once=True)
+        self.assertEqual(self.lines(), [])
+        self.assertEqual({each.trouble for each in self.follower.tracker.sources.values()}, {"Permission denied"})
+        self.notices.clear()
+        self.disk.hidden = None
+        self.again()
+        self.assertEqual(self.lines(), [b"two"])
+        self.noticed()
+
     def test_following_may_begin_at_the_end(self) -> None:
         """An unfinished line and files that appear later are read whole."""
         self.disk.append("/l/a.log", b"old\nbegun")
@@ -70,6 +90,17 @@ class GrowthTests(FollowerTestCase):
         self.disk.append("/l/b.log", b"new\n")
         self.assertEqual(self.lines(), [b"begun before", b"new"])
         self.noticed()
+
+    def test_what_a_file_had_is_skipped_once_it_can_be_read(self) -> None:
+        """Lines that it got meanwhile are read."""
+        self.disk.append("/l/a.log", b"old\n")
+        self.disk.denied.add("/l/a.log")
+        self.begin(from_end=True)
+        self.assertEqual(self.lines() + self.lines(), [])
+        self.noticed("Permission denied")
+        self.disk.append("/l/a.log", b"new\n")
+        self.disk.denied.clear()
+        self.assertEqual(self.lines(), [b"new"])
 
     def test_a_single_pass_looks_once(self) -> None:
         """Lines that come later are for the next one."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from logd.collect import file_tracker
 from logd.collect.files import OpenFile, Seen
+from logd.collect.rotation import copies
 from logd.collect.rotation.copies import is_copy
 from tests.collect.doubles import MemoryDisk
 from tests.collect.followers import LONG, FollowerTestCase
@@ -87,11 +87,11 @@ class RotationTests(FollowerTestCase):
         self.disk.copy("/l/a.log", "/l/a.log.1")
 
         def empty_and_compare(*given: Any) -> bool:
-            self.patch(file_tracker, "is_copy", is_copy)
+            self.patch(copies, "is_copy", is_copy)
             self.disk.truncate("/l/a.log")
             return is_copy(*given)
 
-        self.patch(file_tracker, "is_copy", empty_and_compare)
+        self.patch(copies, "is_copy", empty_and_compare)
         self.now += 1.0
         self.follower.step(read=False)
         self.disk.append("/l/a.log", b"later\n")
@@ -339,3 +339,50 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", LONG * 3)
         self.disk.append("/l/a.log.1", LONG * 3)
         self.assertEqual(len(self.lines()), 6)
+
+    def test_many_files_with_related_names_are_hardly_compared(self) -> None:
+        """A new one begins in another way than all the others: opening each of these for each would take hours."""
+        self.begin(patterns=["/l/*"])
+        for number in range(40):
+            self.disk.append(f"/l/part.{1000 + number}", b"%d:" % number + LONG)
+        self.lines()
+        opened = self.count_openings()
+        for number in range(40, 80):
+            self.disk.append(f"/l/part.{1000 + number}", (b"%d:" % number + LONG) * (number % 3 + 1))
+        self.assertEqual(len(self.lines()), 40 + sum(number % 3 for number in range(40, 80)))
+        self.assertLess(len(opened), 4 * 80)
+        self.disk.copy("/l/part.1079", "/l/part.2000")
+        self.assertEqual(self.lines(), [])
+
+    def test_many_files_that_are_emptied_at_once_need_few_listings(self) -> None:
+        """Their copies are among the files that were found: thousands of logs would each list all files again."""
+        for number in range(40):
+            self.disk.append(f"/l/{number}.log", b"%d:" % number + LONG)
+        self.lines()
+        listed: list[str] = []
+        really = self.disk.in_folder
+
+        def note(folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
+            listed.append(folder)
+            return really(folder, wanted)
+
+        self.patch(MemoryDisk, "in_folder", lambda _, folder, wanted: note(folder, wanted))
+        for number in range(40):
+            self.disk.copy(f"/l/{number}.log", f"/l/{number}.log.1")
+            self.disk.truncate(f"/l/{number}.log")
+        self.assertEqual(self.lines(), [])
+        self.assertEqual((len(self.notices), self.follower.tracker.losses), (40, 0))
+        self.assertIn("was truncated; /l/0.log.1 is its copy, 0 bytes left to read", self.notices[0])
+        self.assertLess(len(listed), 5)
+
+    def count_openings(self) -> list[str]:
+        """Return the list of paths that are opened from now on."""
+        opened: list[str] = []
+        really = self.disk.open
+
+        def note(path: str) -> OpenFile:
+            opened.append(path)
+            return really(path)
+
+        self.patch(MemoryDisk, "open", lambda _, path: note(path))
+        return opened

@@ -7,14 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from attrs import define, field
 
 from logd.cli.dead_letters.selection import Selection, is_chosen, only_option
+from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.messages.gone_topic import read_while_there
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.dead_letters.letter import DeadLetter, read_letter
 from logd.client.starting_positions import Position
 from logd.plurals import counted
@@ -46,41 +50,71 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
 async def _list(reactor: Any, topic: str, broker: str, only: Selection, most: int | None, as_json: bool) -> None:
     admin = Admin(broker, reactor=reactor)
     try:
-        logs = await admin.describe_logs(topic, [each.partition for each in (await admin.describe(topic)).partitions])
+        described = await admin.describe(topic)
+        logs = await admin.describe_logs(topic, [each.partition for each in described.partitions])
+        until = {number: log.visible_end for number, log in logs.items() if log.log_start < log.visible_end}
+        listed = ListedLetters(topic, only, most, as_json)
+        if until:
+            consumer = Consumer(broker, reactor=reactor, on_corrupt="skip")
+            starts = {number: Position(logs[number].log_start) for number in until}
+            try:
+                await read_while_there(reactor, admin, topic, described.uuid, listed.read(consumer, starts, until))
+            finally:
+                await consumer.close()
     finally:
         await admin.close()
-    until = {number: log.visible_end for number, log in logs.items() if log.log_start < log.visible_end}
-    found = others = 0
-    rows: list[tuple[object, ...]] = []
-    if until:
-        consumer = Consumer(broker, reactor=reactor, on_corrupt="skip")
-        try:
-            starts = {number: Position(logs[number].log_start) for number in until}
-            (stream,) = consumer.create_message_streams(topic, 1, sorted(until), start=starts)
-            async for batch in stream.batches(until):
-                for message in batch.messages:
-                    letter = _letter(message)
-                    if letter is None:
-                        others += 1
-                    elif is_chosen(letter, only) and found != most:
-                        found += 1
-                        if as_json:
-                            click.echo(json.dumps(_object(message, letter)))
-                        else:
-                            rows.append(_row(letter))
-                if len(rows) >= ROWS:
-                    show(_COLUMNS, rows)
-                    rows.clear()
-                if found == most:
-                    break
-            if stream.skipped:
-                complain(f"skipped {counted(stream.skipped, 'damaged range')} of topic {topic!r}")
-        finally:
-            await consumer.close()
-    if not as_json and (rows or not found):
-        show(_COLUMNS, rows)
-    if others:
-        complain(f"{counted(others, 'message')} of topic {topic!r} without the headers of a dead letter: not listed")
+    listed.end()
+
+
+@define
+class ListedLetters:
+    """The letters that were read, and the rows that are still to be shown."""
+
+    topic: str
+    only: Selection
+    most: int | None
+    as_json: bool
+    found: int = 0
+    others: int = 0
+    rows: list[tuple[object, ...]] = field(factory=list)
+
+    async def read(self, consumer: Consumer, starts: dict[int, Position], until: dict[int, int]) -> None:
+        """Read and show letters up to the ends."""
+        (stream,) = consumer.create_message_streams(self.topic, 1, sorted(until), start=starts)
+        losses = LossReporter()
+        async for batch in stream.batches(until):
+            complain_of(losses, batch)
+            for message in batch.messages:
+                self._add(message)
+            if len(self.rows) >= ROWS:
+                show(_COLUMNS, self.rows)
+                self.rows.clear()
+            if self.found == self.most:
+                break
+        complain_of_rest(losses)
+        if stream.skipped:
+            complain(f"skipped {counted(stream.skipped, 'damaged range')} of topic {self.topic!r}")
+
+    def _add(self, message: Message) -> None:
+        letter = _letter(message)
+        if letter is None:
+            self.others += 1
+        elif is_chosen(letter, self.only) and self.found != self.most:
+            self.found += 1
+            if self.as_json:
+                click.echo(json.dumps(_object(message, letter)))
+            else:
+                self.rows.append(_row(letter))
+
+    def end(self) -> None:
+        """Show the rest, and tell of messages that are no letters."""
+        if not self.as_json and (self.rows or not self.found):
+            show(_COLUMNS, self.rows)
+        if self.others:
+            complain(
+                f"{counted(self.others, 'message')} of topic {self.topic!r} without the headers of a dead letter: "
+                "not listed"
+            )
 
 
 def _letter(message: Message) -> DeadLetter | None:

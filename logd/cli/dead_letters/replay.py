@@ -13,6 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from logd.cli.dead_letters.selection import Selection, digest, is_chosen, only_option
+from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.options import GroupParameter, TopicParameter, json_option, topic_argument, zookeeper_option
 from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree
@@ -20,6 +21,7 @@ from logd.cli.tree_session import tree_at
 from logd.client.admin.admin import Admin
 from logd.client.admin.lag import find_brokers
 from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.consumer.group_stream import GroupStream
 from logd.client.dead_letters.letter import MESSAGE, read_letter
 from logd.client.producer.producer import Producer
@@ -82,11 +84,14 @@ class ReplayRun:
     only: Selection
     ends: Mapping[int, int]
     counts: dict[str, int] = field(factory=lambda: dict.fromkeys(("replayed", "left_out", "ranges", "others"), 0))
+    #: Letters that were damaged, or removed before they were read.
+    losses: LossReporter = field(factory=LossReporter)
     _partitions: dict[str, frozenset[int]] = field(factory=dict)
 
     async def read(self) -> None:
         """Publish letters, and count them as handled, until cancelled."""
         async for batch in self.stream.batches():
+            complain_of(self.losses, batch)
             messages = [each for each in batch.messages if each.id < self.ends.get(batch.partition, 0)]
             await gather(self._publish(message) for message in messages)
             if len(messages) == len(batch.messages):
@@ -226,6 +231,7 @@ async def _run(
             looking.cancel()
         if failed:
             raise failed[0]
+        complain_of_rest(running.losses)
         return running.counts
     finally:
         await consumer.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import fnmatch
 from typing import Any
 
@@ -40,6 +42,8 @@ FOR_EVER = 7 * 24 * 3600.0
 BESIDE_BYTES = 10_000
 #: Bytes in flight to the broker: more is not faster, and all of them are read again after a crash.
 BUFFER_BYTES = 8 << 20
+#: Descriptors for all but the followed files: connections, listings of folders, the state.
+OTHER_DESCRIPTORS = 64
 
 _EPILOG = """\b
 Examples:
@@ -179,7 +183,7 @@ async def _collect(
         excluded=excluded,
         unmatched=Unmatched(patterns, excluded).notices,
         poll=options["poll"],
-        open_files=options["max_open"],
+        open_files=may_open(options["max_open"]),
         flush_partial=options["flush_partial"],
         from_end=options["start"] == "end" and restored is None,
         once=once,
@@ -221,6 +225,25 @@ async def _collect(
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
         check_collected(follower, collector.unsaved)
+
+
+def may_open(wanted: int) -> int:
+    """Return how many files may be open at a time: fewer than wanted, as is told, if there are no descriptors for more.
+
+    The soft limit of the process is raised as far as that takes and the hard one allows.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_DESCRIPTORS
+    if resource.RLIM_INFINITY != soft < needed and soft != hard:
+        with suppress(OSError, ValueError):  # some systems allow less than they say
+            higher = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (higher, hard))
+            soft = higher
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    most = max(1, soft - OTHER_DESCRIPTORS)
+    complain(f"at most {most} files are open at a time, as this process may have {soft} descriptors (ulimit -Hn)")
+    return most
 
 
 @define

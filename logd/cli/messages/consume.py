@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from attrs import frozen
 from click.core import ParameterSource
 
 from logd.cli.messages.avro_lines import (
@@ -19,6 +20,7 @@ from logd.cli.messages.avro_lines import (
     store_undecoded,
 )
 from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.messages.gone_topic import read_while_there
 from logd.cli.messages.group_consume import consume_as_member
 from logd.cli.messages.start_option import ALLOWED, StartParameter
 from logd.cli.options import (
@@ -153,26 +155,51 @@ async def _consume(
     quiet: bool,
 ) -> None:
     render = renderer_of(reactor, shape, registry, reading["on_corrupt"])
+    written = WrittenTopic(reactor, topic, render, most, quiet)
     admin = Admin(broker, reactor=reactor)
     try:
+        uuid = (await admin.describe(topic)).uuid if exit_at_end else ""
         partitions = await _partitions(admin, topic, partition, exit_at_end)
         starts, until = await _bounds(admin, topic, partitions, start) if exit_at_end else (start, None)
+        if most == 0 or until == {}:
+            return
+        consumer = Consumer(broker, reactor=reactor, on_out_of_range="fail", **reading)
+        try:
+            store_undecoded(render, consumer, reading["dead_letters"])
+            reading_all = written.read(consumer, partitions, starts, until)
+            if exit_at_end:
+                await read_while_there(reactor, admin, topic, uuid, reading_all)
+            else:
+                await admin.close()
+                await reading_all
+        finally:
+            await consumer.close()
+            await end_rendering(render)
     finally:
         await admin.close()
-    if most == 0 or until == {}:
-        return
-    consumer = Consumer(broker, reactor=reactor, on_out_of_range="fail", **reading)
-    try:
-        store_undecoded(render, consumer, reading["dead_letters"])
-        (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
-        output = Output(BackgroundThread(reactor))
-        left = most
+
+
+@frozen
+class WrittenTopic:
+    """The writing of a topic's messages to standard output, of at most ``most`` if that is a number."""
+
+    _reactor: Any
+    _topic: str
+    _render: Any
+    _most: int | None
+    _quiet: bool
+
+    async def read(self, consumer: Consumer, partitions: list[int] | None, start: Any, until: Any) -> None:
+        """Read and write, to the ends ``until`` if there are some, and tell what was left out."""
+        (stream,) = consumer.create_message_streams(self._topic, 1, partitions, start=start)
+        output = Output(BackgroundThread(self._reactor))
+        left = self._most
         losses = LossReporter()
-        with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
+        with ProgressLine(f"from {self._topic}", self._most, self._quiet or sys.stdout.isatty()) as progress:
             async for batch in stream.batches(until):
                 complain_of(losses, batch)
                 messages = batch.messages[:left]
-                await output.write(await rendered(render, messages))
+                await output.write(await rendered(self._render, messages))
                 progress.advance(len(messages), len(messages))
                 if left is not None:
                     left -= len(messages)
@@ -181,10 +208,7 @@ async def _consume(
         if stream.skipped:
             complain(f"skipped {counted(stream.skipped, 'damaged range')}, {counted(stream.skipped_bytes, 'byte')}")
         complain_of_rest(losses)
-        complain_of_undecoded(render)
-    finally:
-        await consumer.close()
-        await end_rendering(render)
+        complain_of_undecoded(self._render)
 
 
 async def _partitions(admin: Admin, topic: str, partition: int | None, must_exist: bool) -> list[int] | None:

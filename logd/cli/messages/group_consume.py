@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
@@ -27,13 +27,22 @@ from logd.client.starting_positions import Start
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
+from logd.coord.registries.topics import read_topic
 from logd.deferreds.sleeping import sleep
 from logd.errors import PartitionLost, UnknownTopic
+from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.topic import TopicPartition
 
 #: Seconds between two checks of whether the group has handled everything up to the ends.
 LOOK_SECONDS = 0.5
+
+
+class GroupEnds(NamedTuple):
+    """The uuid of a topic, and the beginning and end of each partition when the command began."""
+
+    uuid: str
+    logs: Mapping[int, tuple[int, int]]
 
 
 async def consume_as_member(
@@ -68,15 +77,15 @@ async def consume_as_member(
 
 async def _ends(
     reactor: Any, tree: ICoordination, topic: str, broker: str | None, exit_at_end: bool
-) -> Mapping[int, tuple[int, int]] | None:
+) -> GroupEnds | None:
     """Return the beginning and end of each partition; None without ``exit_at_end``. Reports a topic that is missing."""
     brokers: Any = broker if broker is not None else await find_brokers(tree)
     admin = Admin(brokers, reactor=reactor)
     try:
-        partitions = [each.partition for each in (await admin.describe(topic)).partitions]
+        described = await admin.describe(topic)
         if not exit_at_end:
             return None
-        logs = await admin.describe_logs(topic, partitions)
+        logs = await admin.describe_logs(topic, [each.partition for each in described.partitions])
     except UnknownTopic:
         if exit_at_end:
             raise
@@ -84,7 +93,7 @@ async def _ends(
         return None
     finally:
         await admin.close()
-    return {each: (log.log_start, log.visible_end) for each, log in logs.items()}
+    return GroupEnds(described.uuid, {each: (log.log_start, log.visible_end) for each, log in logs.items()})
 
 
 class Member:
@@ -111,7 +120,7 @@ class Member:
         start: Start,
         settings: Mapping[str, Any],
         most: int | None,
-        ends: Mapping[int, tuple[int, int]] | None,
+        ends: GroupEnds | None,
     ) -> None:
         """Take part in the group; leave it with all positions stored, however this ends."""
         consumer = Consumer(
@@ -132,8 +141,7 @@ class Member:
             assert isinstance(stream, GroupStream)
             reading = Deferred.fromCoroutine(self.read(stream, most))
             if ends is not None:
-                offsets = OffsetRegistry(tree, group)
-                looking = Deferred.fromCoroutine(self._until_handled(consumer, offsets, topic, ends))
+                looking = Deferred.fromCoroutine(until_handled(self._reactor, consumer, tree, group, topic, ends))
                 looking.addBoth(self._stop, reading)
             try:
                 await reading
@@ -204,20 +212,34 @@ class Member:
         self._writing.addBoth(done)
         return waiting
 
-    async def _until_handled(
-        self, consumer: Consumer, offsets: OffsetRegistry, topic: str, ends: Mapping[int, tuple[int, int]]
-    ) -> None:
-        """Return once the group's stored positions, from any member, have reached the ends."""
-        while True:
-            with suppress(CoordinationError, PartitionLost):
-                await consumer.commit()
-                stored = await offsets.read_all(topic)
-                if all(
-                    begin == end or (partition in stored and (stored[partition].position or 0) >= end)
-                    for partition, (begin, end) in ends.items()
-                ):
-                    return
-            await sleep(self._reactor, LOOK_SECONDS)
-
     def _tell(self, group: str, partitions: Sequence[TopicPartition]) -> None:
         self._progress.describe(f"as one of {group}, from {counted(len(partitions), 'partition')}")
+
+
+async def until_handled(
+    clock: Clock, consumer: Consumer, tree: ICoordination, group: str, topic: str, ends: GroupEnds
+) -> None:
+    """Return once the group's stored positions, from any member, have reached the ends.
+
+    Raises UnknownTopic if the topic is deleted, or made again, before: its positions would never come so far.
+    """
+    offsets = OffsetRegistry(tree, group)
+    while True:
+        with suppress(CoordinationError, PartitionLost):
+            await consumer.commit()
+            stored = await offsets.read_all(topic)
+            if all(
+                begin == end or (partition in stored and (stored[partition].position or 0) >= end)
+                for partition, (begin, end) in ends.logs.items()
+            ):
+                return
+        uuid = ends.uuid
+        with suppress(CoordinationError, ValueError):
+            try:
+                uuid = (await read_topic(tree, topic)).uuid
+            except UnknownTopic:
+                uuid = ""
+        if uuid != ends.uuid:
+            change = "made again" if uuid else "deleted"
+            raise UnknownTopic(f"topic {topic!r} was {change} before the group had handled all of its messages")
+        await sleep(clock, LOOK_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import AsyncGenerator, Sequence
 
 from attrs import frozen
@@ -125,7 +126,7 @@ async def read_lines(
             # Opening a named pipe waits for its writer.
             descriptor = 0 if path == STANDARD_INPUT else await thread.run(os.open, path, os.O_RDONLY)
             try:
-                while chunk := await thread.run(os.read, descriptor, CHUNK_BYTES):
+                while chunk := await thread.run(_read_some, descriptor):
                     first, skipped = splitter.count + 1, splitter.skipped
                     lines = splitter.feed(chunk)
                     yield LineBatch(name, first, lines, len(chunk), splitter.skipped - skipped)
@@ -137,6 +138,15 @@ async def read_lines(
         first = splitter.count + 1
         if last := splitter.finish():
             yield LineBatch(name, first, last, 0)
+
+
+def _read_some(descriptor: int) -> bytes:
+    """Read what there is, waiting as long as the writer does; empty at the end. Raises OSError."""
+    while True:
+        try:
+            return os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:  # another program that has the same terminal or pipe has set it so
+            select.select((descriptor,), (), ())
 
 
 def total_bytes(paths: Sequence[str]) -> int | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from glob import has_magic, iglob
+from glob import has_magic
 
+from logd.collect.disk import matches
 from logd.collect.rotation.names import is_compressed
 
 #: Seconds between two notices of the same FILE.
@@ -32,13 +33,13 @@ def explain(pattern: str, excluded: Callable[[str], bool]) -> str:
     """Return the reason why a pattern matches no readable file; empty when it matches one."""
     if not has_magic(pattern) or os.path.lexists(pattern):
         return _explain_name(pattern, excluded)
-    matches = list(iglob(pattern, recursive=True))
-    files = [path for path in matches if os.path.isfile(path)]
+    found = set(matches(pattern))
+    files = [path for path in found if os.path.isfile(path)]
     if any(not is_compressed(path) and not excluded(path) for path in files):
         return ""
     if files:
         return f"all that {pattern} matches is compressed or excluded"
-    if matches:
+    if found:
         return f"{pattern} matches only folders: to read the files in them, give {pattern.rstrip('/')}/*"
     return _explain_folder(pattern) or f"no file matches {pattern}"
 

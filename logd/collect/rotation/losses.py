@@ -23,12 +23,29 @@ class Losses:
         self.bytes = 0
         #: Losses, of known size or not.
         self.count = 0
+        self._in_flight: list[SourceFile] = []
 
     def add(self, notice: str, count: int = 0) -> None:
         """Report and count a loss; ``count`` is its known number of bytes."""
         self._report(notice)
         self.bytes += count
         self.count += 1
+
+    def watch(self, source: SourceFile) -> None:
+        """Keep a source that is given up while lines of it are in flight, until these are acknowledged."""
+        self._in_flight = [each for each in (*self._in_flight, source) if each.pending]
+
+    def settle(self) -> None:
+        """Count the lines of watched sources that are still not acknowledged: no run can read them again."""
+        for source in self._in_flight:
+            count = sum(piece.bytes for piece in source.pending if not piece.acknowledged)
+            if count:
+                self.add(
+                    f"{source.path}: {counted(count, 'byte')} that were sent before the file was replaced or removed "
+                    "are not acknowledged, and lost unless a broker has them",
+                    count,
+                )
+        self._in_flight.clear()
 
     def match_packed(
         self, siblings: Iterable[Sibling], gone: Sequence[SourceFile], paths: Collection[str]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.messages.group_consume import Member
+from logd.cli.messages.group_consume import LOOK_SECONDS, GroupEnds, Member, until_handled
 from logd.cli.terminal.progress import ProgressLine
+from logd.client.consumer.consumer import Consumer
+from logd.coord import paths
+from logd.errors import UnknownTopic
 from logd.protocol.message import Message
+from tests.backup.test_backup_file import NODES
+from tests.coord.registries.rig import RegistryTestCase
 
 
 @define
@@ -56,3 +61,46 @@ class MemberTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(Deferred.fromCoroutine(member.read(stream, None))))
         self.assertIs(member.failure, error)
         self.assertEqual(len(stream.done), 1)
+
+
+class CommittingConsumer:
+    """A double of Consumer that has nothing to commit."""
+
+    def commit(self) -> Deferred[None]:
+        """See Consumer."""
+        return succeed(None)
+
+
+class UntilHandledTests(RegistryTestCase):
+    """``until_handled`` of a group that has stored nothing, in a topic with the uuid "u"."""
+
+    def setUp(self) -> None:
+        """Begin to wait for the end of one partition."""
+        super().setUp()
+        self.entry = NODES["/brokers/topics/t"]
+        self.outcome(self.tree.create(paths.topic("t"), self.entry, makepath=True))
+        consumer = cast(Consumer, CommittingConsumer())
+        ends = GroupEnds("u", {0: (0, 100)})
+        self.waiting = Deferred.fromCoroutine(until_handled(self.clock, consumer, self.tree, "g", "t", ends))
+        self.pass_time(2 * LOOK_SECONDS)
+        self.assertNoResult(self.waiting)
+
+    def test_positions_at_the_end(self) -> None:
+        """It is over."""
+        self.outcome(self.tree.create(paths.group_offset("g", "t", 0), b"100", makepath=True))
+        self.pass_time(2 * LOOK_SECONDS)
+        self.assertIsNone(self.successResultOf(self.waiting))
+
+    def test_a_deleted_topic(self) -> None:
+        """Its positions never come to the end."""
+        self.outcome(self.tree.delete(paths.topic("t")))
+        self.pass_time(2 * LOOK_SECONDS)
+        error = self.failureResultOf(self.waiting, UnknownTopic).value
+        self.assertIn("topic 't' was deleted before", str(error))
+
+    def test_a_topic_that_is_made_again(self) -> None:
+        """Another topic of that name has other messages."""
+        self.outcome(self.tree.set(paths.topic("t"), self.entry.replace(b'"u"', b'"v"')))
+        self.pass_time(2 * LOOK_SECONDS)
+        error = self.failureResultOf(self.waiting, UnknownTopic).value
+        self.assertIn("topic 't' was made again before", str(error))

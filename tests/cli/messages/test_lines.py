@@ -102,6 +102,17 @@ class ReadLinesTests(TestCase):
         self.assertLessEqual(max(len(batch.lines) for batch in batches), 2)
         self.assertEqual(sum(len(batch.lines) for batch in batches), 100)
 
+    async def test_a_pipe_that_does_not_block_is_waited_for(self) -> None:
+        """Another program that has the same terminal or pipe may have set it so."""
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        net: Any = reactor
+        net.callLater(0.05, os.write, writing, b"line\n")
+        net.callLater(0.1, os.close, writing)
+        self.patch(os, "open", lambda *_: reading)
+        batches = [batch.lines async for batch in read_lines(self.thread, ["pipe"], 100)]
+        self.assertEqual(batches, [[b"line"]])
+
     async def test_lines_of_a_pipe_come_when_written(self) -> None:
         """The reactor goes on while the pipe is silent."""
         path = self.mktemp()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import io
+from collections.abc import AsyncIterator
+from contextlib import redirect_stderr
+from typing import Any, NamedTuple, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.dead_letters.replay import LOOK_SECONDS, ReplayEnds, until_there
+from logd.cli.dead_letters.replay import LOOK_SECONDS, ReplayEnds, ReplayRun, until_there
 from logd.client.admin.admin import Admin
+from logd.client.consumer.fetching.losses import Loss
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.errors import BrokerUnavailable, UnknownTopic
 from logd.protocol.requests.metadata import TopicMetadata
@@ -75,3 +79,49 @@ class UntilThereTests(SynchronousTestCase):
         self.assertNoResult(self.waiting)
         self.waiting.cancel()
         self.failureResultOf(self.waiting)
+
+
+class LossyBatch(NamedTuple):
+    """A batch that reports a loss and has no message."""
+
+    losses: tuple[Loss, ...]
+    partition: int = 0
+    messages: tuple[()] = ()
+
+
+class LossyStream:
+    """A stream of one batch."""
+
+    def __init__(self, *losses: Loss) -> None:
+        self.losses = losses
+        self.done: list[object] = []
+
+    async def batches(self) -> AsyncIterator[LossyBatch]:
+        """Yield the losses."""
+        yield LossyBatch(self.losses)
+
+    def handled(self, item: object) -> None:
+        """Keep the item."""
+        self.done.append(item)
+
+
+class NothingToCommit:
+    """A double of Consumer."""
+
+    async def commit(self) -> None:
+        """See Consumer."""
+
+
+class ReplayRunTests(SynchronousTestCase):
+    """``ReplayRun``."""
+
+    def test_lost_letters_are_told(self) -> None:
+        """Damaged ones are passed, and so are those that retention removes: the group's position is behind them."""
+        stream: Any = LossyStream(Loss("orders.dead", 0, "damage", 10, 30, 20, "skipping the damage at 10"))
+        nothing: Any = NothingToCommit()
+        running = ReplayRun(nothing, nothing, stream, nothing, None, {}, {0: 100})
+        told = io.StringIO()
+        with redirect_stderr(told):
+            self.successResultOf(Deferred.fromCoroutine(running.read()))
+        self.assertEqual(len(stream.done), 1)
+        self.assertIn("topic 'orders.dead', partition 0: skipping the damage at 10", told.getvalue())

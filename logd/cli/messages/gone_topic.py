@@ -1,0 +1,60 @@
+"""Ends the reading of a topic up to its present end once the topic is gone: that end would never come."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from logd.client.admin.admin import Admin
+from logd.deferreds.sleeping import sleep
+from logd.errors import LogdError, UnknownTopic
+from logd.interfaces import Clock
+
+#: Seconds between two looks at the topic.
+LOOK_SECONDS = 1.0
+#: Looks one after the other that do not find the topic: a broker that has just begun may not know it yet.
+LOOKS = 2
+
+
+async def read_while_there(
+    clock: Clock, admin: Admin, topic: str, uuid: str, reading: Coroutine[Deferred[Any], Any, None]
+) -> None:
+    """Run ``reading`` to its end. Raises UnknownTopic if the topic with this uuid is deleted, or made again, before."""
+    running = Deferred.fromCoroutine(reading)
+    gone: list[UnknownTopic] = []
+
+    def looked(result: object) -> None:
+        if isinstance(result, Failure) and isinstance(result.value, UnknownTopic):
+            gone.append(result.value)
+            running.cancel()
+
+    looking = Deferred.fromCoroutine(_look(clock, admin, topic, uuid))
+    looking.addBoth(looked)
+    try:
+        await running
+    except CancelledError:
+        if not gone:
+            raise
+    finally:
+        looking.cancel()
+    if gone:
+        raise gone[0]
+
+
+async def _look(clock: Clock, admin: Admin, topic: str, uuid: str) -> None:
+    missed = 0
+    while True:
+        await sleep(clock, LOOK_SECONDS)
+        try:
+            found = (await admin.describe(topic)).uuid
+        except UnknownTopic:
+            found = ""
+        except LogdError:  # the brokers are away; the consumer waits for them too
+            continue
+        missed = missed + 1 if found != uuid else 0
+        if missed == LOOKS:
+            change = "made again" if found else "deleted"
+            raise UnknownTopic(f"topic {topic!r} was {change} before it was read to its end")
