@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.errors import AuthFailed, CoordinationError
+from logd.coord.errors import AuthFailed, ClientClosing, CoordinationError
 from logd.coord.records import Create, Request, SessionState
 from logd.coord.zookeeper.kazoo_client import Identity
 from logd.coord.zookeeper.kept_session import KeptSession
@@ -131,6 +131,7 @@ class KeptSessionTests(SynchronousTestCase):
         self.played[1].tell(SessionState.CONNECTED, 1)
         self.assertEqual(self.states, [SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.CONNECTED])
         self.kept.close()
+        self.failureResultOf(self.opened, ClientClosing)  # the chroot was not made
         self.assertEqual(self.turns.getDelayedCalls(), [])
 
     def test_refused_credentials_end_the_session(self) -> None:

@@ -22,8 +22,8 @@ class BatchAccumulator:
 
     __slots__ = (
         *(
-            "_begun",
             "_clock",
+            "_closing",
             "_codec",
             "_linger",
             "_lingered",
@@ -50,8 +50,8 @@ class BatchAccumulator:
     ) -> None:
         #: The batch being filled, None while no message waits.
         self.open: ProducerBatch | None = None
-        #: The time at which it was begun (clock's seconds).
-        self._begun = 0.0
+        #: The time from which on no message joins it (clock's seconds).
+        self._closing = 0.0
         #: True when the open batch is to leave without lingering any longer.
         self.due = False
         #: The format of the next batch.
@@ -78,7 +78,7 @@ class BatchAccumulator:
         batch = self.open
         if batch is not None and (
             batch.encoded
-            or self._clock.seconds() - self._begun > self._settings.joining_seconds
+            or self._clock.seconds() > self._closing
             or batch.bytes + size > self._settings.batch_bytes
             or len(batch.records) + messages > min(self._most, batch.form.most_messages)
         ):
@@ -151,8 +151,8 @@ class BatchAccumulator:
 
     def _begin(self, codec: str) -> ProducerBatch:
         settings = self._settings
-        self._begun = self._clock.seconds()
-        deadline = self._begun + settings.delivery_timeout
+        now = self._clock.seconds()
+        self._closing, deadline = now + settings.joining_seconds, now + settings.delivery_timeout
         batch = self.open = ProducerBatch(*self._where, self.form, codec, self._unfinished, deadline)
         self._unfinished.begin(batch)
         if settings.linger > 0:
