@@ -39,7 +39,8 @@ class Progress:
     reached: int = 0
     #: The positions of handled messages.
     boundaries: list[int] = field(factory=list)
-    #: True when the current owner began without a position, at the log's start, and knows nothing of former tenures.
+    #: True when an owner began without a position, at the log's start, knowing nothing of former tenures; until
+    #: something is handled.
     unknown: bool = False
 
 

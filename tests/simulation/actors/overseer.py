@@ -134,7 +134,8 @@ class Overseer:
         progress.reached = position
         assert self.tree.server is not None
         node = self.tree.server.tree.nodes.get(paths.group_offset(*place))
-        progress.unknown = node is None or not node.data
+        # Still so where the first owner has stored the log's start, and handled nothing from there.
+        progress.unknown = progress.unknown or node is None or not node.data
 
     def _moved(self, change: Change, place: GroupPlace, position: int | None) -> None:
         """Note a position written by an operator; with None, no position, the place must not be claimed meanwhile."""
