@@ -42,6 +42,8 @@ class Progress:
     #: True when an owner began without a position, at the log's start, knowing nothing of former tenures; until
     #: something is handled.
     unknown: bool = False
+    #: Gaps that were made of what the group had committed past before, such as a wrapper that was too large for it.
+    past: set[tuple[int, int]] = field(factory=set)
 
 
 @define(eq=False)
@@ -97,7 +99,7 @@ class Ledger:
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
         self.gap_skips[group] += sum(
-            max(progress.handled, removed) <= start and end <= position
+            max(progress.handled, removed) <= start and end <= position and (start, end) not in progress.past
             for start, end in self.gaps.get((topic, partition), ())
         )
         if position > self.through((topic, partition), progress.handled):
@@ -162,6 +164,10 @@ class Ledger:
         others = self.gaps.get((topic, partition), ())
         apart = [each for each in others if not start <= each[0] < end]  # a gap takes the place of those inside it
         self.gaps[topic, partition] = sorted([*apart, (start, end)])
+        for places in self.groups.values():
+            progress = places.get((topic, partition))
+            if progress is not None and progress.committed >= end:
+                progress.past.add((start, end))
         self.lost_payloads.setdefault((topic, partition), []).extend(payloads)
         self.first_gone.update(map(key_of, payloads))
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
