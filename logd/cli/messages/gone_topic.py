@@ -24,15 +24,15 @@ async def read_while_there(
 ) -> None:
     """Run ``reading`` to its end. Raises UnknownTopic if the topic with this uuid is deleted, or made again, before."""
     running = Deferred.fromCoroutine(reading)
-    gone: list[UnknownTopic] = []
+    gone: list[Failure] = []
 
-    def looked(result: object) -> None:
-        if isinstance(result, Failure) and isinstance(result.value, UnknownTopic):
-            gone.append(result.value)
+    def looked(failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            gone.append(failure)
             running.cancel()
 
     looking = Deferred.fromCoroutine(_look(clock, admin, topic, uuid))
-    looking.addBoth(looked)
+    looking.addErrback(looked)
     try:
         await running
     except CancelledError:
@@ -41,7 +41,7 @@ async def read_while_there(
     finally:
         looking.cancel()
     if gone:
-        raise gone[0]
+        gone[0].raiseException()
 
 
 async def _look(clock: Clock, admin: Admin, topic: str, uuid: str) -> None:

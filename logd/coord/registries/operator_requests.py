@@ -163,11 +163,6 @@ async def withdraw_election(tree: ICoordination, topic: str, uuid: str, partitio
     raise BadVersion(f"{path} changes faster than it can be written", path)
 
 
-async def request_reassignment(tree: ICoordination, topic: str, wanted: Reassignment) -> None:
-    """Ask for other replicas, in place of what was asked for before. Raises CoordinationError."""
-    await _write(tree, paths.reassignment(topic), wanted.encode())
-
-
 async def change_reassignment(
     tree: ICoordination, topic: str, change: Callable[[Reassignment | None], Reassignment | None]
 ) -> None:
@@ -209,15 +204,6 @@ async def read_reassignments(tree: ICoordination) -> dict[str, Reassignment]:
         with suppress(NoNode, ValueError):
             found[topic] = Reassignment.decode((await tree.get(paths.reassignment(topic)))[0])
     return found
-
-
-async def cancel_reassignment(tree: ICoordination, topic: str) -> bool:
-    """End a reassignment where it stands; return False if there is none. Raises CoordinationError."""
-    try:
-        await tree.delete(paths.reassignment(topic))
-    except NoNode:
-        return False
-    return True
 
 
 async def _write(tree: ICoordination, path: str, data: bytes) -> None:

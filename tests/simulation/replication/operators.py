@@ -17,8 +17,8 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.registries.operator_requests import (
     Reassignment,
+    change_reassignment,
     request_election,
-    request_reassignment,
     set_draining,
 )
 from logd.errors import LogdError
@@ -63,7 +63,7 @@ class Operators:
             numbers = range(len(self.cluster.brokers))
             wanted = tuple(self.random.sample(numbers, min(self.cluster.replicas, len(numbers))))
             asked = Reassignment(checker.uuid, {partition: wanted})
-            self._do(request_reassignment(tree, TOPIC, asked))
+            self._do(change_reassignment(tree, TOPIC, lambda _: asked))
 
     def drain(self) -> None:
         """Let a broker lead nothing, or lead again."""

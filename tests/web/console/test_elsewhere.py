@@ -8,7 +8,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.coord.partition_state import PartitionState
-from logd.coord.registries.operator_requests import Reassignment, request_reassignment, set_draining
+from logd.coord.registries.operator_requests import Reassignment, change_reassignment, set_draining
 from logd.coord.registries.partition_states import KnownState
 from logd.errors import BrokerUnavailable
 from logd.protocol.requests.describe_log import DescribeLogResponse
@@ -170,7 +170,7 @@ class ReplicaTests(PagesTestCase):
         self.assertNotIn("moved", self.page())
         tree = self.access.client
         for topic, uuid in (("t", entry.uuid), ("deleted", "x")):
-            self.do(request_reassignment(tree, topic, Reassignment(uuid, {1: (7, 8)})))
+            self.do(change_reassignment(tree, topic, lambda _: Reassignment(uuid, {1: (7, 8)})))  # noqa: B023
         self.do(set_draining(tree, 7, True))
         self.assertNotIn("moved", self.page(), "as of a moment ago")
         self.clock.advance(FRESH_SECONDS)

@@ -23,10 +23,9 @@ from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.deleted_topics import delete_topic
 from logd.coord.registries.operator_requests import (
     Reassignment,
-    cancel_reassignment,
+    change_reassignment,
     read_reassignments,
     request_election,
-    request_reassignment,
 )
 from logd.coord.registries.partition_states import PartitionStates, StateChange
 from logd.coord.registries.topics import create_topic, decode_entry, watch_topics
@@ -255,7 +254,7 @@ class ElectionTests(ControllerTestCase):
         self.pass_time(SESSION + 1)
         self.assertEqual(self.stored(1).leader, 3)
         self.outcome(self.tree.delete(paths.topic_identity(TOPIC, "uuid")))
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 3)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (1, 3)})))
         self.pass_time(5)
         self.assertEqual(self.entry().partitions[0], (1, 3))
 
@@ -326,7 +325,7 @@ class RequestTests(ControllerTestCase):
         """The topic was deleted and made again meanwhile."""
         self.write(evolve(self.state(1, (1,)), leader=NO_LEADER, instances={1: "another"}))
         self.outcome(request_election(self.tree, TOPIC, "former", [0]))
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("former", {0: (3,)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("former", {0: (3,)})))
         self.pass_time(2)
         self.assertEqual((self.stored().leader, self.entry().partitions[0]), (NO_LEADER, (1, 2, 3)))
         for path in (paths.election(TOPIC), paths.reassignment(TOPIC)):
@@ -336,14 +335,14 @@ class RequestTests(ControllerTestCase):
         """Other topics' requests are carried out."""
         for parent in (paths.ELECTIONS, paths.REASSIGNMENTS, paths.DRAINING):
             self.outcome(self.tree.create(f"{parent}/a", b"\xff{", makepath=True))
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (2, 1, 3)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (2, 1, 3)})))
         self.pass_time(2)
         self.assertEqual(self.entry().partitions[0], (2, 1, 3))
 
     def test_a_partition_moves_to_another_broker(self) -> None:
         """It is added, has to be in sync, and only then does another one go."""
         self.members[4] = self.member(4)
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (4, 2), 1: (2, 3, 1)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (4, 2), 1: (2, 3, 1)})))
         self.pass_time(3)
         self.assertEqual(self.entry().partitions[0], (1, 2, 3, 4))
         self.assertEqual((self.stored().in_sync, self.stored().leader), ((1, 2, 3), 1))
@@ -360,7 +359,7 @@ class RequestTests(ControllerTestCase):
         self.patch(operator_work, "ADDED_AT_ONCE", 1)
         for number in (4, 5):
             self.members[number] = self.member(number)
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 4), 1: (2, 5)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (1, 4), 1: (2, 5)})))
         self.pass_time(3)
         self.assertEqual(self.entry().partitions, {0: (1, 2, 3, 4), 1: (2, 3, 1)})
         self.kill(4)
@@ -370,9 +369,10 @@ class RequestTests(ControllerTestCase):
     def test_a_reassignment_ends_where_it_is_cancelled(self) -> None:
         """Replicas that were added stay."""
         self.members[4] = self.member(4)
-        self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (4,)})))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (4,)})))
         self.pass_time(2)
-        self.assertTrue(self.outcome(cancel_reassignment(self.tree, TOPIC)))
+        self.assertIn(TOPIC, self.outcome(read_reassignments(self.tree)))
+        self.outcome(change_reassignment(self.tree, TOPIC, lambda _: None))
         self.write(self.state(1, (1, 2, 3, 4)))
         self.pass_time(3)
         self.assertEqual(self.entry().partitions[0], (1, 2, 3, 4))
@@ -380,7 +380,7 @@ class RequestTests(ControllerTestCase):
     def test_a_topic_of_one_replica_gets_more(self) -> None:
         """All its partitions have states from then on."""
         self.outcome(create_topic(self.tree, "old", TopicEntry("old-uuid", {0: (1,), 1: (3,)})))
-        self.outcome(request_reassignment(self.tree, "old", Reassignment("old-uuid", {0: (1, 2)})))
+        self.outcome(change_reassignment(self.tree, "old", lambda _: Reassignment("old-uuid", {0: (1, 2)})))
         self.pass_time(3)
         entry = decode_entry("old", self.outcome(self.tree.get(paths.topic("old")))[0])
         self.assertEqual((entry.replicated, dict(entry.partitions)), (True, {0: (1, 2), 1: (3,)}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from logd.coord.registries.operator_requests import Reassignment, request_reassignment, set_draining
+from logd.coord.registries.operator_requests import Reassignment, change_reassignment, set_draining
 from logd.leadership import NO_LEADER
 from tests.broker.replication.control.test_controller import BALANCE, TOPIC, ControllerTestCase
 from tests.coord.registries.rig import SESSION
@@ -62,7 +62,7 @@ class LeaderMovesTests(ControllerTestCase):
         for deaf, epoch in ((True, 0), (False, 0)):
             self.members[1].deaf = deaf
             self.write(evolve(self.state(1, (1, 2, 3)), leader_epoch=epoch))
-            self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (3, 2)})))
+            self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (3, 2)})))
             self.pass_time(1.5)
             if deaf:
                 self.assertEqual((self.stored().leader, self.stored().successor), (1, 3))
@@ -70,6 +70,6 @@ class LeaderMovesTests(ControllerTestCase):
             self.pass_time(5)
             self.assertEqual((self.entry().partitions[0], self.stored().leader), ((3, 2), 3))
             self.assertEqual(self.stored().leader_epoch, epoch + 1)
-            self.outcome(request_reassignment(self.tree, TOPIC, Reassignment("uuid", {0: (1, 2, 3)})))
+            self.outcome(change_reassignment(self.tree, TOPIC, lambda _: Reassignment("uuid", {0: (1, 2, 3)})))
             self.pass_time(2)
             self.assertEqual(self.entry().partitions[0], (3, 2, 1))
