@@ -24,8 +24,16 @@ class BackgroundTestCase(TestCase):
         self.failures: list[Failure] = []
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
-        """Run ``work`` in the background; its failure fails the test."""
-        return Deferred.fromCoroutine(work).addErrback(self.failures.append)
+        """Run ``work`` in the background, at most until the test ends; its failure fails the test."""
+        working = Deferred.fromCoroutine(work).addErrback(self.failures.append)
+        self.addCleanup(self._end, working)
+        return working
+
+    @staticmethod
+    def _end(working: Deferred[None]) -> Deferred[None]:
+        """Cancel background work and wait for its end: trial fails a test that leaves a delayed call behind."""
+        working.cancel()
+        return working
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Poll until ``true()`` holds; the test's timeout is the limit."""

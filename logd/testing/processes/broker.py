@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Self
 
 from attrs import define, field
@@ -82,7 +80,7 @@ class BrokerProcess(ServerProcess):
         return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, tree, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait until it accepts connections and stops cleanly at SIGTERM.
+        """Start it and wait until it serves connections, and so stops cleanly at SIGTERM.
 
         Raises LogdError with the end of its log on failure.
         """
@@ -90,22 +88,13 @@ class BrokerProcess(ServerProcess):
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                time.sleep(_POLL_SECONDS)
-            else:  # the system accepts connections before the broker does; SIGTERM would still kill it
-                if _heeds(self.process.pid, signal.SIGTERM):
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                    # The system accepts connections before the reactor runs, when SIGTERM would still kill the process;
+                    # only the running reactor sees that this one ends, and ends it too.
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(1)
                     return self
+            except OSError:
                 time.sleep(_POLL_SECONDS)
         self.kill()
         raise LogdError(f"the broker did not start: {self.end_of_log()}")
-
-
-def _heeds(process: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal; True if the system does not tell."""
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return True
-    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "-1")
-    return bool(int(caught, 16) >> (number - 1) & 1)
