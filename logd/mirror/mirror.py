@@ -201,12 +201,12 @@ class Mirror:
             return
         copy.abandon()
         del self._copies[where]
-        self._hold_back(stream, where, copy.done)
+        self._hold_back(stream, where, copy.next_beginning)
         self.progress[where].stalled = str(error)
         delay = self._beginnings.begin(where)
         self._log.error(
             "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
-            where=where, position=copy.done, delay=delay, error=str(error),
+            where=where, position=copy.next_beginning, delay=delay, error=str(error),
         )  # fmt: skip
         self._background.start(self._go_on_later(where, delay))
 

@@ -11,8 +11,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.consumer.fetching.losses import Loss
 from logd.client.producer.pending_send import Sent
 from logd.coord.interfaces import ICoordination
+from logd.errors import LogdError
 from logd.mirror.audit import mirror_audit
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import AUDIT_SECONDS, Mirror
@@ -68,11 +70,16 @@ class LeftGroupTests(SynchronousTestCase):
         self.sent.append(Deferred())
         return self.sent[-1]
 
-    def take(self) -> None:
-        """Give the copy one message."""
-        begin, self.stream.position = self.stream.position, self.stream.position + len(DATA)
-        chunk = RawChunk("web", 0, begin, DATA, 1 << 40)
+    def take(self, data: bytes = DATA, losses: tuple[Loss, ...] = ()) -> None:
+        """Give the copy one message, or these bytes."""
+        begin, self.stream.position = self.stream.position, self.stream.position + len(data)
+        chunk = RawChunk("web", 0, begin, data, 1 << 40, losses)
         self.mirror._take(cast(Any, self.stream), self.mirror._copies[WHERE], chunk)
+
+    def jump(self, position: int) -> Loss:
+        """Let the stream go on at a position, since its own is no more in the log."""
+        before, self.stream.position = self.stream.position, position
+        return Loss("web", 0, "jump", before, position, None, "not in the log")
 
     def test_what_is_in_flight_when_reading_fails_is_committed(self) -> None:
         """It would be sent again each time, while one of the topics cannot be read."""
@@ -84,6 +91,26 @@ class LeftGroupTests(SynchronousTestCase):
         self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
         self.successResultOf(leaving)
         self.assertEqual(self.stream.handled_up_to, [len(DATA)])
+
+    def test_a_copy_that_fails_right_behind_a_jump_begins_there(self) -> None:
+        """The former position is in the log again once others have written there: what is before it was not copied."""
+        self.start()
+        self.take()
+        self.take()
+        self.take(DATA[:-1] + b"y", (self.jump(10),))
+        self.assertEqual(self.stream.sought, [])
+        self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
+        self.sent[1].callback(Sent("web", 0, len(DATA), 2 * len(DATA)))
+        self.assertEqual(self.stream.sought, [10])
+
+    def test_a_copy_that_fails_behind_what_is_stored_since_a_jump_begins_there(self) -> None:
+        """What is in flight when it fails is of that log too."""
+        self.start()
+        self.take(DATA, (self.jump(10),))
+        self.take()
+        self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
+        self.sent[1].errback(LogdError("refused"))
+        self.assertEqual(self.stream.sought, [10 + len(DATA)])
 
     def test_a_partition_that_is_lost_and_given_again_at_once(self) -> None:
         """The group does not wait then for what is in flight of the former copy, and the next one counts for itself."""
