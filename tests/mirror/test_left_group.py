@@ -112,7 +112,7 @@ class LeftGroupTests(SynchronousTestCase):
         self.assertEqual(self.stream.sought, [10])
 
     def test_a_copy_that_fails_behind_what_is_stored_since_a_jump_begins_there(self) -> None:
-        """What is in flight when it fails is of that log too."""
+        """The chunk that is in flight when it fails is of that log too."""
         self.start()
         self.take(DATA, (self.jump(10),))
         self.take()

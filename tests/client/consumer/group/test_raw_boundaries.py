@@ -96,7 +96,7 @@ class RawBoundariesTests(ClientGroupTestCase):
         self.assertEqual(self.position(app, where), 3 * ENTRY)
 
     def test_a_jump_back_right_after_going_back(self) -> None:
-        """What is told of the place before counts for nothing, and what was handed over behind the jump is in work."""
+        """A report of the place before counts for nothing, and the chunk behind the jump is in work."""
         app = Application(self, commit_interval=0.0, commit="handled", fetch_bytes=100)
         self.run_for(0.5)
         (stream,) = app.streams
