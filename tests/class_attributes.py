@@ -46,6 +46,7 @@ LARGE_CLASSES: dict[str, tuple[int, str]] = {
     "logd.coord.server.server.CoordinationServer": (16, "the parts of a server, wired together"),
     "logd.coord.server.storage.journal.Journal": (18, "one queue and its worker; the files are ChangeWriter's"),
     "logd.mirror.mirror.Mirror": (20, "the parts of a mirror, wired together, and its partitions, which begin and end"),
+    "logd.mirror.partition_copy.PartitionCopy": (16, "one tenure of a partition: its sets, and how far they have come"),
     "logd.mirror.settings.MirrorSettings": (16, "one field for each setting"),
     "logd.log.damage.walk.SegmentWalk": (18, "an iterator's place in a segment, and what it has counted"),
     "logd.log.flusher.Flusher": (17, "the queues of one schedule, and who is told of it"),

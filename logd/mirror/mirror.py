@@ -156,8 +156,9 @@ class Mirror:
             backoff.reset()
             where = TopicPartition(chunk.topic, chunk.partition)
             copy = self._copies.get(where)
-            if copy is None:
-                self._hold_back(stream, where, chunk.position)
+            if copy is None:  # it is read once its copy begins
+                stream.pause(where.partition, where.topic)
+                stream.seek(where.partition, chunk.position, where.topic)
                 continue
             await self._producer.ready()
             if self._copies.get(where) is not copy:  # taken away, or begun again, meanwhile
@@ -179,20 +180,24 @@ class Mirror:
         return max(self.settings.fetch_bytes, min(self.settings.partition_bytes, share))
 
     def _stored(self, stream: GroupStream, copy: PartitionCopy, chunk: RawChunk, moving: MovingSet) -> None:
-        """Count a chunk of ``stream`` as handled, also while the group is being left."""
+        """Count a chunk of ``stream``, also while the group is being left."""
         if self._copies.get(copy.where, copy) is not copy:  # the partition was lost, and given again at once
             return
         progress = self.progress[copy.where]
         progress.copied(copy.done, moving.messages, moving.end - moving.start, moving.gaps)
         progress.stalled = ""
         self._beginnings.stored(copy.where)
-        handled = partial(stream.handled, chunk, moving.boundary)
+        self._handled(stream, copy.where, chunk, moving.boundary)
+        if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
+            stream.resume(copy.where.partition, copy.where.topic)
+
+    def _handled(self, stream: GroupStream, where: TopicPartition, chunk: RawChunk, up_to: int) -> None:
+        """Count a chunk of ``stream`` as handled, with an audit once what is counted of it is published."""
+        handled = partial(stream.handled, chunk, up_to)
         if self._audit is None:
             handled()
         else:
-            self._audit.stored(copy.where, handled)
-        if copy.is_open and copy.in_flight < self._most_in_flight and self._copies.get(copy.where) is copy:
-            stream.resume(copy.where.partition, copy.where.topic)
+            self._audit.stored(where, handled)
 
     def _begin_again(self, copy: PartitionCopy, error: Exception) -> None:
         """Stop a copy that cannot go on, and begin it again behind what is stored, after a delay."""
@@ -201,12 +206,15 @@ class Mirror:
             return
         copy.abandon()
         del self._copies[where]
-        self._hold_back(stream, where, copy.done)
+        stream.pause(where.partition, where.topic)
+        position = copy.next_beginning
+        if position >= 0:  # else nothing was read yet
+            self._handled(stream, where, stream.go_back(where.partition, position, where.topic), position)
         self.progress[where].stalled = str(error)
         delay = self._beginnings.begin(where)
         self._log.error(
             "{where} is not mirrored from position {position} on, and is tried again in {delay:.1f} s: {error}",
-            where=where, position=copy.done, delay=delay, error=str(error),
+            where=where, position=position, delay=delay, error=str(error),
         )  # fmt: skip
         self._background.start(self._go_on_later(where, delay))
 
@@ -214,12 +222,6 @@ class Mirror:
         await sleep(self._clock, delay)
         self._beginnings.end(where)
         self._begin(where)
-
-    def _hold_back(self, stream: GroupStream, where: TopicPartition, position: int) -> None:
-        """Read a partition from ``position``, but not before its copy begins."""
-        stream.pause(where.partition, where.topic)
-        if position >= 0:  # else nothing was read yet
-            stream.seek(where.partition, position, where.topic)
 
     # Partitions that come and go.
 
@@ -351,8 +353,7 @@ class Mirror:
     async def _commit(self) -> None:
         """Commit the positions that are stored on the target, then publish their pairs."""
         moved = self._pairs.due(self._copies.values(), self.progress)
-        if self._audit is not None and not await self._audit.report():
-            return
+        reported = self._audit is None or await self._audit.report()
         consumer = self._consumer
         if consumer is None or not moved:
             return
@@ -361,7 +362,8 @@ class Mirror:
         except (PartitionLost, ClientClosed, CoordinationError) as error:
             self._log.debug("no commit, and no pairs of positions: {error!r}", error=error)
             return
-        self._pairs.publish(moved, self._copies, self.progress)
+        if reported:  # else what is committed was published before, and does not come as far as the pairs
+            self._pairs.publish(moved, self._copies, self.progress)
 
     async def _check_often(self) -> None:
         while True:

@@ -84,6 +84,8 @@ class PartitionCopy:
     positions: dict[int, int] = field(factory=dict)
     #: Bytes of the source that were taken and are not stored.
     in_flight: int = 0
+    #: The positions at which reading has gone on elsewhere, until the first chunk from there is stored.
+    _jumps: deque[int] = field(factory=deque, init=False)
     _held: HeldSets[_Step] = field(init=False)
     _entries: WholeEntries = field(factory=WholeEntries, init=False)
     _steps: deque[_Step] = field(factory=deque, init=False)
@@ -106,6 +108,8 @@ class PartitionCopy:
             return False
         if self.done < 0:
             self.done = chunk.position
+        if chunk.losses:
+            self._jumps.append(chunk.position)
         try:
             entries = self._entries.take(chunk.position, chunk.data, chunk.visible_end)
         except LogdError as error:
@@ -117,6 +121,15 @@ class PartitionCopy:
             self.in_flight += step.size
             self._held.add(step)
         return self.is_open
+
+    @property
+    def next_beginning(self) -> int:
+        """Return the position at which the next copy of the partition has to begin, -1 if nothing was read.
+
+        While nothing behind a jump is stored, ``done`` is a position in the log before it: the log may have come to it
+        again with others' messages, which were not copied.
+        """
+        return self._jumps[-1] if self._jumps else self.done
 
     @property
     def is_open(self) -> bool:
@@ -256,8 +269,11 @@ class PartitionCopy:
             await self.preparation.count(self.where, self.topic, step.moving, step.copied)
             steps.popleft()
             self.in_flight -= step.size
-            # A chunk may begin before ``done``, which may be inside an entry; one behind a jump is somewhere else.
-            self.done = step.moving.end if step.chunk.losses else max(self.done, step.moving.end)
+            if step.chunk.losses:
+                self._jumps.popleft()
+                self.done = step.moving.end
+            else:  # the chunk may begin before ``done``, which may be inside an entry
+                self.done = max(self.done, step.moving.end)
             self.positions.update((partition, place.next_position) for partition, place in step.copied.items())
             self.stored(self, step.chunk, step.moving)
             self._settled.fire(None)

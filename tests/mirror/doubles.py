@@ -39,9 +39,15 @@ class SoughtStream:
         self.paused = False
 
     def seek(self, partition: int, position: int, topic: str) -> None:
+        """Note it; all before counts as handled."""
+        self.go_back(partition, position, topic)
+        self.handled_up_to.append(position)
+
+    def go_back(self, partition: int, position: int, topic: str) -> RawChunk:
         """Note it."""
         self.position = position
         self.sought.append(position)
+        return RawChunk(topic, partition, position, b"", -1)
 
     def end_positions(self, topic: str) -> Deferred[dict[int, int]]:
         """Return its end."""

@@ -11,9 +11,12 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.batches import RawChunk
+from logd.client.consumer.fetching.losses import Loss
 from logd.client.producer.pending_send import Sent
 from logd.coord.interfaces import ICoordination
+from logd.errors import LogdError
 from logd.mirror.audit import mirror_audit
+from logd.mirror.audit.mirror_audit import REPORT_SECONDS
 from logd.mirror.cluster_access import ClusterAccess
 from logd.mirror.mirror import AUDIT_SECONDS, Mirror
 from logd.mirror.settings import MirrorSettings
@@ -33,9 +36,16 @@ class _Consumer:
 
     mirror: Mirror
 
+    commits: int = 0
+
     def close(self) -> Deferred[None]:
         """Leave the group."""
         return self.mirror._revoked([WHERE])
+
+    def commit(self) -> Deferred[None]:
+        """Count it."""
+        self.commits += 1
+        return succeed(None)
 
 
 async def _nothing(*_: object) -> None:
@@ -68,11 +78,16 @@ class LeftGroupTests(SynchronousTestCase):
         self.sent.append(Deferred())
         return self.sent[-1]
 
-    def take(self) -> None:
-        """Give the copy one message."""
-        begin, self.stream.position = self.stream.position, self.stream.position + len(DATA)
-        chunk = RawChunk("web", 0, begin, DATA, 1 << 40)
+    def take(self, data: bytes = DATA, losses: tuple[Loss, ...] = ()) -> None:
+        """Give the copy one message, or these bytes."""
+        begin, self.stream.position = self.stream.position, self.stream.position + len(data)
+        chunk = RawChunk("web", 0, begin, data, 1 << 40, losses)
         self.mirror._take(cast(Any, self.stream), self.mirror._copies[WHERE], chunk)
+
+    def jump(self, position: int) -> Loss:
+        """Let the stream go on at a position, since its own is no more in the log."""
+        before, self.stream.position = self.stream.position, position
+        return Loss("web", 0, "jump", before, position, None, "not in the log")
 
     def test_what_is_in_flight_when_reading_fails_is_committed(self) -> None:
         """It would be sent again each time, while one of the topics cannot be read."""
@@ -84,6 +99,26 @@ class LeftGroupTests(SynchronousTestCase):
         self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
         self.successResultOf(leaving)
         self.assertEqual(self.stream.handled_up_to, [len(DATA)])
+
+    def test_a_copy_that_fails_right_behind_a_jump_begins_there(self) -> None:
+        """The former position is in the log again once others have written there: what is before it was not copied."""
+        self.start()
+        self.take()
+        self.take()
+        self.take(DATA[:-1] + b"y", (self.jump(10),))
+        self.assertEqual(self.stream.sought, [])
+        self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
+        self.sent[1].callback(Sent("web", 0, len(DATA), 2 * len(DATA)))
+        self.assertEqual(self.stream.sought, [10])
+
+    def test_a_copy_that_fails_behind_what_is_stored_since_a_jump_begins_there(self) -> None:
+        """The chunk that is in flight when it fails is of that log too."""
+        self.start()
+        self.take(DATA, (self.jump(10),))
+        self.take()
+        self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
+        self.sent[1].errback(LogdError("refused"))
+        self.assertEqual(self.stream.sought, [10 + len(DATA)])
 
     def test_a_partition_that_is_lost_and_given_again_at_once(self) -> None:
         """The group does not wait then for what is in flight of the former copy, and the next one counts for itself."""
@@ -109,3 +144,50 @@ class LeftGroupTests(SynchronousTestCase):
         self.clock.advance(0)
         self.successResultOf(reporting)
         self.assertEqual(self.stream.handled_up_to, [2 * len(DATA), 3 * len(DATA)])
+
+    def publish_later(self) -> list[Deferred[None]]:
+        """Let the counts wait for answers; return those."""
+        audit = self.mirror._audit
+        assert audit is not None
+        publishing: list[Deferred[None]] = []
+
+        def send(*_: object, **__: object) -> Deferred[None]:
+            publishing.append(Deferred())
+            return publishing[-1]
+
+        self.patch(audit.producer, "send", send)
+        return publishing
+
+    def test_a_copy_that_begins_again_counts_as_far_as_its_counts_are_published(self) -> None:
+        """A mirror that was killed before would leave messages that are committed and in no count."""
+        self.start(audit=True)
+        publishing = self.publish_later()
+        self.take()
+        self.take()
+        self.sent[0].callback(Sent("web", 0, 0, len(DATA)))
+        self.sent[1].errback(LogdError("refused"))
+        self.assertEqual((self.stream.sought, self.stream.handled_up_to), ([len(DATA)], []))
+        committing = Deferred.fromCoroutine(self.mirror._commit())
+        self.assertEqual(self.stream.handled_up_to, [])
+        publishing[0].callback(None)
+        self.clock.advance(0)
+        self.successResultOf(committing)
+        self.assertEqual(self.stream.handled_up_to, [len(DATA)])
+
+    def test_what_is_counted_is_committed_while_each_publication_takes_longer_than_a_commit_waits(self) -> None:
+        """There is always one that is not out yet; nothing would ever be committed."""
+        self.start(audit=True)
+        consumer = _Consumer(self.mirror)
+        self.mirror._consumer = cast(Any, consumer)
+        publishing = self.publish_later()
+        for number in range(3):
+            self.take()
+            self.sent[number].callback(Sent("web", 0, 0, len(DATA)))
+            committing = Deferred.fromCoroutine(self.mirror._commit())
+            self.clock.advance(REPORT_SECONDS - 1)
+            if number:
+                publishing[number - 1].callback(None)
+                self.clock.advance(0)
+            self.clock.advance(REPORT_SECONDS)
+            self.successResultOf(committing)
+        self.assertEqual((consumer.commits, self.stream.handled_up_to), (3, [len(DATA), 2 * len(DATA)]))

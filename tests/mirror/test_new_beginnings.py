@@ -100,7 +100,7 @@ class NewBeginningTests(SynchronousTestCase):
         self.sent[0].callback(Sent("web", 0, 500, 500 + size))
         self.assertEqual((self.stream.sought, self.stream.paused), ([], True))
         self.sent[1].callback(Sent("web", 0, 500 + size, 500 + 2 * size))
-        self.assertEqual((self.stream.handled_up_to, self.stream.sought), ([size, 2 * size], [2 * size]))
+        self.assertEqual((self.stream.handled_up_to, self.stream.sought), ([size, 2 * size, 2 * size], [2 * size]))
         self.assertTrue(self.stream.paused)
         self.assertIn("checksum", self.mirror.progress[WHERE].stalled)
         self.clock.advance(10)

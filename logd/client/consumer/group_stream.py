@@ -59,6 +59,14 @@ class GroupStream(MessageStream):
         """Seek as in MessageStream, for the group too: messages handed over before count as handled."""
         super().seek(partition, position, topic)
 
+    def go_back(self, partition: int, position: int, topic: str | None = None) -> RawChunk:
+        """Seek in a partition that is read raw, but leave what counts as handled as it is, or lower (``"handled"``).
+
+        Returns an empty chunk, for which ``handled`` is called once all before ``position`` is handled, at the latest
+        with the chunk that follows. Raises as ``seek``.
+        """
+        return self.group_state.go_back(partition, position, topic)
+
     def read_from_thread(
         self, before_report: Callable[[], None], revoked: Callable[[TopicPartition | None, bool], None]
     ) -> bool:

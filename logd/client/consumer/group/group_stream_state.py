@@ -69,6 +69,18 @@ class GroupStreamState(StreamState):
         fetch = self._fetches[self.topic if topic is None else topic, partition]
         self._forget(fetch)
 
+    def go_back(self, partition: int, position: int, topic: str | None = None) -> RawChunk:
+        """Continue at a position, with what is handled as it was; see GroupStream."""
+        topic = self.topic if topic is None else topic
+        fetch = self._check_one(topic, partition)
+        mark = self._handled(fetch)
+        self.seek(partition, position, topic)
+        self._marks[fetch] = min(mark, position)
+        self._raw[fetch] = progress = RawProgress(position, position, self._raw.find_boundaries)
+        passed = RawChunk(topic, partition, position, b"", fetch.visible_end)
+        progress.passed(passed, reported=True)
+        return passed
+
     def begin_handling(self, interrupt: Callable[[TopicPartition | None], None]) -> None:
         super().begin_handling(interrupt)
         self._asked()
@@ -236,12 +248,13 @@ class GroupStreamState(StreamState):
         chunk = super().take_raw()
         if chunk is not None:
             fetch = self._fetches[chunk.topic, chunk.partition]
+            mark = self._marks.get(fetch)
             if fetch in self._raw and self._raw[fetch].end != chunk.position:
                 self._forget(fetch)  # its position was not in the log: reading continued elsewhere, at an entry
             if fetch not in self._raw:
                 begin = self._raw_from  # it may be inside the wrapper that the chunk begins with
                 self._raw[fetch] = RawProgress(begin, chunk.position, self._raw.find_boundaries or not self._explicit)
-                self._marks.setdefault(fetch, begin)
+                self._marks[fetch] = begin if mark is None else min(mark, begin)
             self._hand = fetch, chunk
             self._raw[fetch].passed(chunk, reported=self._explicit)
         return chunk

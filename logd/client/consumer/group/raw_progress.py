@@ -44,12 +44,14 @@ class RawProgress:
         self.handled = self.position
 
     def behind(self, chunk: RawChunk, up_to: int | None = None) -> int:
-        """Return the boundary behind a chunk reported as handled, -1 if it is not known, and forget earlier chunks.
+        """Return the boundary behind a chunk reported as handled, and forget earlier chunks; -1 if it is not known.
 
         ``up_to`` is the boundary for the one who reports, where none is looked for here.
         """
-        boundary = self._unreported.get(chunk.next_position, -1)
-        if self._boundaries is None and up_to is not None and chunk.next_position in self._unreported:
+        boundary = self._unreported.get(chunk.next_position)
+        if boundary is None:  # it was reported before, or is of a log that was left, whose positions mean nothing here
+            return -1
+        if self._boundaries is None and up_to is not None:
             boundary = up_to
         for end in [end for end in self._unreported if end <= chunk.next_position]:
             del self._unreported[end]

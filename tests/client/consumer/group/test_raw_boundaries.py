@@ -62,3 +62,56 @@ class RawBoundariesTests(ClientGroupTestCase):
         next_of_the_partition()
         stream.handled(third, 3 * boundary)
         self.assertEqual(self.position(app, where), ENTRY)
+
+    def test_a_stream_that_goes_back_counts_as_before(self) -> None:
+        """Until it is told that all before that place is handled, as by a mirror whose counts are not published yet."""
+        app = Application(self, commit_interval=0.0, commit="handled", fetch_bytes=100)
+        self.run_for(0.5)
+        (stream,) = app.streams
+        chunks = stream.raw(find_boundaries=False)
+        first = self.next(chunks)
+        where = first.partition
+        behind = stream.go_back(where, 2 * ENTRY)
+        self.assertEqual(self.position(app, where), 0)
+        stream.handled(first, ENTRY)
+        self.assertEqual(self.position(app, where), 0)
+        stream.handled(behind, 2 * ENTRY)
+        self.assertEqual(self.position(app, where), 2 * ENTRY)
+
+    def test_a_stream_that_goes_back_into_an_entry_counts_as_before(self) -> None:
+        """The chunk that follows begins with that entry, before the place."""
+        app = Application(self, commit_interval=0.0, commit="handled", fetch_bytes=100)
+        self.run_for(0.5)
+        (stream,) = app.streams
+        chunks = stream.raw(find_boundaries=False)
+        where = self.next(chunks).partition
+        stream.go_back(where, 2 * ENTRY + 3)
+        self.run_for(0.5)
+        chunk = self.next(chunks)
+        while chunk.partition != where:
+            chunk = self.next(chunks)
+        self.assertEqual(chunk.position, 2 * ENTRY)
+        self.assertEqual(self.position(app, where), 0)
+        stream.handled(chunk, 3 * ENTRY)
+        self.assertEqual(self.position(app, where), 3 * ENTRY)
+
+    def test_a_jump_back_right_after_going_back(self) -> None:
+        """A report of the place before counts for nothing, and the chunk behind the jump is in work."""
+        app = Application(self, commit_interval=0.0, commit="handled", fetch_bytes=100)
+        self.run_for(0.5)
+        (stream,) = app.streams
+        chunks = stream.raw(find_boundaries=False)
+        where = self.next(chunks).partition
+        behind = stream.go_back(where, 30 * ENTRY)
+        stream.handled(behind, 30 * ENTRY)
+        behind = stream.go_back(where, 1000 * ENTRY)
+        self.run_for(0.5)
+        chunk = self.next(chunks)
+        while chunk.partition != where:
+            chunk = self.next(chunks)
+            self.run_for(0.1)
+        self.assertEqual(len(chunk.losses), 1)
+        stream.handled(behind, 1000 * ENTRY)
+        self.assertEqual(self.position(app, where), chunk.position)
+        stream.handled(chunk, chunk.position + ENTRY)
+        self.assertEqual(self.position(app, where), chunk.position + ENTRY)

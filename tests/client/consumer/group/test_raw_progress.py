@@ -47,6 +47,13 @@ class RawProgressTests(SynchronousTestCase):
         self.assertEqual([progress.behind(self.first) for _ in range(2)], [START + SIZE, -1])
         self.assertEqual(progress.behind(self.second), START + 3 * SIZE)
 
+    def test_a_chunk_of_a_log_that_was_left_makes_nothing_unknown(self) -> None:
+        """The log has lost its end, and is read again from further ahead: what is in flight of before is reported."""
+        progress = RawProgress(START, START)
+        progress.passed(self.first, reported=True)
+        self.assertEqual(progress.behind(self.second._replace(position=50 * START)), -1)
+        self.assertEqual(progress.behind(self.first), START + SIZE)
+
     def test_a_later_report_makes_earlier_chunks_unknown(self) -> None:
         """Handling a later chunk includes the earlier ones."""
         progress = RawProgress(START, START)
