@@ -245,8 +245,10 @@ class ServerConnection(Protocol):
         return self._outgoing.is_held_up or self._unready or self._next_slice is not None or self._pending.is_full()
 
     def _regulate(self) -> None:
+        if self._over:
+            return
         reading = not self._is_full()
-        if reading != self._reading and not self._over:
+        if reading != self._reading:
             self._reading = reading
             transport: Any = self.transport
             if reading:
@@ -254,8 +256,8 @@ class ServerConnection(Protocol):
                 transport.resumeProducing()
             else:
                 transport.pauseProducing()
-                if self._vouching is None:
-                    self._vouch()
+        if not reading and self._vouching is None:  # also if the peer takes answers again, and is not read yet
+            self._vouch()
 
     def _vouch(self) -> None:
         """Keep the session alive while its client is not read because answers wait for the server's own disk."""

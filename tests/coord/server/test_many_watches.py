@@ -113,6 +113,21 @@ class ManyWatchesTests(SynchronousTestCase):
         self.assertTrue(0 < max(waiting) < PART, max(waiting))
         self.assertEqual(xids(self.client), [-1] * COUNT + [XID])
 
+    def test_a_slow_peer_keeps_its_session_while_the_disk_is_slow(self) -> None:
+        """It is not read meanwhile."""
+        client = self.rig.client(ConnectRequest(0, 4_000))
+        client.send(set_watches(MISSING, (), ()))
+        client.connection.pauseProducing()
+        for _ in range(5):
+            self.rig.clock.advance(0.5)
+        self.other.send(request(1, Opcode.CREATE, create("/a")))
+        client.connection.resumeProducing()
+        for _ in range(15):
+            self.rig.clock.advance(0.5)
+        self.assertFalse(client.closed)
+        self.finish()
+        self.assertEqual(xids(client), [-1] * COUNT + [XID])
+
     def test_a_peer_that_takes_nothing_loses_its_session(self) -> None:
         """The rest of its request does not keep it alive."""
         client = self.rig.client(ConnectRequest(0, 4_000))
