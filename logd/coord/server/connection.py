@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.coord.errors import AuthFailed, CoordinationError
-from logd.coord.records import Identity, Sync, WatchEvent
+from logd.coord.records import Identity, SetWatches, Sync, WatchEvent
 from logd.coord.server.admission import GUESS_SECONDS
 from logd.coord.server.incoming import Incoming
 from logd.coord.server.outgoing import Outgoing
@@ -25,7 +25,7 @@ from logd.coord.server.wire.handshake import (
     decode_connect_request,
     encode_connect_response,
 )
-from logd.coord.server.wire.requests import Auth, Call, CloseSession, Ping, decode_call
+from logd.coord.server.wire.requests import Auth, Call, CloseSession, ManyWatches, Ping, decode_call
 from logd.coord.tree.access import identity_of
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import CutReason, IAttached
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 #: The zxid in an answer to credentials, as in ZooKeeper: they are no change.
 _NO_ZXID = 0
-#: Seconds of requests of one connection before others have their turn; checked every few requests.
+#: Seconds of requests of one connection before others have their turn; checked every few requests, and after each of
+#: more bytes than this.
 _SLICE_SECONDS = 0.01
 _SLICE_REQUESTS = 16
+_SLICE_BYTES = 1 << 10
 #: Requests to the connection, not to the tree.
-_TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
+_TAKEN_HERE = (ManyWatches, Ping, Auth, CloseSession, CoordinationError)
 
 
 @implementer(IAttached, IPushProducer)
@@ -58,7 +60,7 @@ class ServerConnection(Protocol):
         self._server = server
         self._incoming = Incoming(server.settings.frame_bytes)
         self._first: bytes | None = b""
-        #: The session, or its end, was requested and is not there yet: later requests wait.
+        #: The session, its end, or some watches of many were requested and are not there yet: later requests wait.
         self._unready = False
         self._attachment: Attachment | None = None
         #: Requests are left undecoded, because enough answers are pending.
@@ -206,13 +208,17 @@ class ServerConnection(Protocol):
         begin, taken = clock.seconds(), 0
         try:
             while not self._over and not self._is_full():
+                if self._incoming.unfinished is not None:
+                    self._incoming.unfinished()
+                    continue
                 frame = self._incoming.take()
                 if frame is None:
                     self._stalled = False
                     break
                 self._frame(frame)
                 taken += 1
-                if taken % _SLICE_REQUESTS == 0 and clock.seconds() - begin > _SLICE_SECONDS:
+                is_due = taken % _SLICE_REQUESTS == 0 or frame[2] - frame[1] > _SLICE_BYTES
+                if is_due and clock.seconds() - begin > _SLICE_SECONDS:
                     self._give_way(0)
             else:
                 self._stalled = True
@@ -239,8 +245,10 @@ class ServerConnection(Protocol):
         return self._outgoing.is_held_up or self._unready or self._next_slice is not None or self._pending.is_full()
 
     def _regulate(self) -> None:
+        if self._over:
+            return
         reading = not self._is_full()
-        if reading != self._reading and not self._over:
+        if reading != self._reading:
             self._reading = reading
             transport: Any = self.transport
             if reading:
@@ -248,8 +256,8 @@ class ServerConnection(Protocol):
                 transport.resumeProducing()
             else:
                 transport.pauseProducing()
-                if self._vouching is None:
-                    self._vouch()
+        if not reading and self._vouching is None:  # also if the peer takes answers again, and is not read yet
+            self._vouch()
 
     def _vouch(self) -> None:
         """Keep the session alive while its client is not read because answers wait for the server's own disk."""
@@ -273,6 +281,9 @@ class ServerConnection(Protocol):
         elif isinstance(asked, Ping):
             attachment.heard()
             self._send(encode_outcome, call, Outcome(self._server.flushed, None))
+        elif isinstance(asked, ManyWatches):
+            size = frame[2] - frame[1]
+            self._incoming.unfinished = partial(self._set_watches, attachment, call, asked.parts, size)
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
         elif isinstance(asked, CloseSession):
@@ -285,6 +296,31 @@ class ServerConnection(Protocol):
     def _execute(self, attachment: Attachment, call: Call, request: Any, size: int) -> None:
         size = self._pending.begin(request, size)
         attachment.execute(request, partial(self._answered, call, size, self._server.clock.seconds()))
+
+    def _set_watches(self, attachment: Attachment, call: Call, parts: Iterator[SetWatches], size: int) -> None:
+        """Set some of many watches: one turn's work, whose events the peer has to take before the next."""
+        try:
+            part = next(parts, None)
+        except CoordinationError as error:
+            part, call = None, call._replace(asked=error)
+        if part is None:
+            self._incoming.unfinished = None
+            self._execute(attachment, call, Sync("/"), size)
+            return
+        self._unready = True
+        self._give_way(0)
+        size = self._pending.begin(part, size)
+        answered = partial(self._answered, call, size, self._server.clock.seconds())
+        attachment.execute(part, partial(self._some_set, answered, size))
+
+    def _some_set(self, answered: Callable[[Outcome], None], size: int, outcome: Outcome) -> None:
+        self._unready = False
+        if outcome.answer is None:
+            self._pending.end(size)
+            self._take()
+        else:  # there is no room for these watches
+            self._incoming.unfinished = None
+            answered(outcome)
 
     def _answered(self, call: Call, size: int, asked_at: float, outcome: Outcome) -> None:
         server = self._server

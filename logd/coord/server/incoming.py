@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from logd.protocol.conversation.framing import Frame, FrameBuffer
 
@@ -11,12 +11,14 @@ from logd.protocol.conversation.framing import Frame, FrameBuffer
 class Incoming:
     """Chunks as received from the socket; they are cut into frames only on demand."""
 
-    __slots__ = ("_begun", "_frames", "_pieces")
+    __slots__ = ("_begun", "_frames", "_pieces", "unfinished")
 
     def __init__(self, frame_bytes: int) -> None:
         self._frames = FrameBuffer(frame_bytes)
         self._pieces: deque[bytes] = deque()
         self._begun: Iterator[Frame] = iter(())
+        #: Goes on with a frame that is consumed in parts, before the frames behind it.
+        self.unfinished: Callable[[], None] | None = None
 
     @property
     def kept_bytes(self) -> int:
@@ -39,3 +41,4 @@ class Incoming:
         """Forget everything not consumed."""
         self._pieces.clear()
         self._begun = iter(())
+        self.unfinished = None

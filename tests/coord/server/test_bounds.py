@@ -292,6 +292,22 @@ class SlowDiskTests(SynchronousTestCase):
         rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
 
+    def test_a_client_that_takes_answers_again_keeps_its_session(self) -> None:
+        """It took none for a while, and then it is the disk that is slow."""
+        rig = Rig(pending=3)
+        client = rig.client(ConnectRequest(0, 4_000))
+        client.connection.pauseProducing()
+        client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(5)))
+        for _ in range(4):
+            rig.clock.advance(0.5)
+        client.connection.resumeProducing()
+        for _ in range(15):
+            rig.clock.advance(0.5)
+        self.assertFalse(client.closed)
+        rig.settle()
+        rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], list(range(5)))
+
     def test_a_client_that_comes_back_meanwhile_keeps_its_session(self) -> None:
         """It gives up a connection without answers, and waits longer for the next than its session may be silent."""
         rig = Rig()

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from logd.coord.records import Acl, Stat
@@ -80,6 +80,14 @@ class JuteReader(Reader):
     def ustrings(self) -> tuple[str, ...]:
         """Return a vector of strings."""
         return tuple(self.ustring() for _ in range(self._items(_LEAST_STRING)))
+
+    def ustrings_in_parts(self, most: int) -> Iterator[tuple[str, ...]]:
+        """Yield a vector of strings, at most so many at a time; they are read when they are asked for."""
+        left = self._items(_LEAST_STRING)
+        while left:
+            count = min(left, most)
+            left -= count
+            yield tuple(self.ustring() for _ in range(count))
 
     def acl(self) -> tuple[Acl, ...]:
         """Return an access list."""

@@ -6,12 +6,13 @@
     multi      (int type | bool done | int error | body of that type)*, the last one with done and no body
 
 A malformed body raises ProtocolViolation, since its fields cannot be located. A well-formed request for something
-unsupported, such as an unknown kind of node, becomes a CoordinationError, which is answered.
+unsupported, such as an unknown kind of node, becomes a CoordinationError, which is answered. Both may be found late in
+a request for many watches, which is decoded in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -41,10 +42,16 @@ from logd.errors import ProtocolViolation
 
 _HEADER = Struct(">ii")
 _MULTI_HEADER = Struct(">i?i")
+_SET_WATCHES = (Opcode.SET_WATCHES, Opcode.SET_WATCHES2)
+_PERSISTENT = "watches that fire more than once are not known here"
 #: The flags of a create: ephemeral, and sequence number. Above them are containers and nodes with a time to live.
 _EPHEMERAL = 1
 _SEQUENCE = 2
 _LARGEST_FLAGS = 6
+#: Bytes of a request for watches above which it is decoded in parts, and the watches of one part: some milliseconds if
+#: each has an event. The largest frame has 250,000.
+_MANY_WATCHES_BYTES = 8 << 10
+_WATCHES_IN_PART = 500
 
 
 @frozen
@@ -65,8 +72,19 @@ class Auth:
     data: bytes = field(repr=False)
 
 
+@frozen
+class ManyWatches:
+    """A SetWatches that would take long.
+
+    ``parts`` decodes some of its watches at a time, and raises ProtocolViolation or CoordinationError in the end, as
+    the decoding of a smaller one would at once.
+    """
+
+    parts: Iterator[SetWatches] = field(repr=False)
+
+
 #: The requests to a server; a CoordinationError is a request that is answered with that error.
-Asked = Request | Ping | CloseSession | Auth | CoordinationError
+Asked = Request | ManyWatches | Ping | CloseSession | Auth | CoordinationError
 
 
 class Call(NamedTuple):
@@ -87,6 +105,8 @@ def decode_call(data: bytes | memoryview, start: int, stop: int) -> Call:
     parts: list[int] = []
     if number == Opcode.MULTI:
         decode = partial(_multi, parts)
+    elif number in _SET_WATCHES and stop - start > _MANY_WATCHES_BYTES:
+        return Call(xid, number, ManyWatches(_watches_in_parts(reader, number)))
     if decode is None:
         return Call(xid, number, Unimplemented(f"a request of type {number} is not known here"))
     try:
@@ -146,8 +166,21 @@ def _set_watches(reader: JuteReader) -> SetWatches:
 def _set_watches_with_persistent(reader: JuteReader) -> SetWatches:
     asked = _set_watches(reader)
     if reader.ustrings() + reader.ustrings():
-        raise Unimplemented("watches that fire more than once are not known here")
+        raise Unimplemented(_PERSISTENT)
     return asked
+
+
+def _watches_in_parts(reader: JuteReader, number: int) -> Iterator[SetWatches]:
+    zxid = reader.int64()
+    for paths in reader.ustrings_in_parts(_WATCHES_IN_PART):
+        yield SetWatches(zxid, data=paths)
+    for paths in reader.ustrings_in_parts(_WATCHES_IN_PART):
+        yield SetWatches(zxid, exists=paths)
+    for paths in reader.ustrings_in_parts(_WATCHES_IN_PART):
+        yield SetWatches(zxid, children=paths)
+    if number == Opcode.SET_WATCHES2 and any(next(reader.ustrings_in_parts(1), ()) for _ in range(2)):
+        raise Unimplemented(_PERSISTENT)
+    reader.finish()
 
 
 def _auth(reader: JuteReader) -> Auth:
