@@ -350,7 +350,7 @@ class FileTracker:
     def _find_again(self, source: SourceFile) -> None:
         """Find a new file that was renamed since it was listed: nothing but its inode identifies it yet."""
         inode = source.identity[1]
-        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode):
+        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode) or ():
             if seen.identity == source.identity and not is_compressed(seen.path):
                 source.path, _, _, source.size, source.modified = seen
                 source.sound_size, source.trouble = seen.size, ""

@@ -81,6 +81,50 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"two"])
         self.noticed()
 
+    def test_rotated_files_of_a_folder_that_cannot_be_listed_stay_passed(self) -> None:
+        """They are older than the followed file; the next rotation gives them other names."""
+        for restarted in (True, False):
+            self.setUp()
+            self.begin(patterns=["/l/a.log"])
+            self.disk.append("/l/a.log.2.gz", b"long before")
+            self.disk.append("/l/a.log.1", LONG + b"before\n")
+            self.disk.append("/l/a.log", LONG + b"one\n")
+            self.assertEqual(self.lines(), [LONG[:-1], b"one"])
+            if restarted:
+                self.disk.hidden = PermissionError(13, "Permission denied")
+                self.again()
+            else:
+                self.disk.unlisted = True
+                self.rotate()
+            self.lines()
+            self.disk.unlisted, self.disk.hidden = False, None
+            self.assertEqual(self.lines(), [])
+            self.rotate()
+            self.disk.append("/l/a.log", b"two\n")
+            self.assertEqual(self.lines(), [b"two"])
+            self.assertEqual(self.follower.tracker.losses, 0)
+
+    def rotate(self) -> None:
+        """Rename each file of /l/a.log to the next number, and make it anew."""
+        for number in range(8, 0, -1):
+            for ending in ("", ".gz"):
+                if f"/l/a.log.{number}{ending}" in self.disk.names:
+                    self.disk.rename(f"/l/a.log.{number}{ending}", f"/l/a.log.{number + 1}{ending}")
+        self.disk.rename("/l/a.log", "/l/a.log.1")
+        self.disk.create("/l/a.log")
+
+    def test_a_rotated_file_that_cannot_be_opened_at_first_is_not_read_later(self) -> None:
+        """It was rotated before its name was followed, though its content could not be looked at."""
+        self.begin(patterns=["/l/a.log"])
+        self.disk.append("/l/a.log.1", LONG + b"before\n")
+        self.disk.append("/l/a.log", LONG + b"one\n")
+        self.disk.denied.add("/l/a.log.1")
+        self.assertEqual(self.lines(), [LONG[:-1], b"one"])
+        self.disk.denied.clear()
+        self.rotate()
+        self.disk.append("/l/a.log", b"two\n")
+        self.assertEqual(self.lines(), [b"two"])
+
     def test_following_may_begin_at_the_end(self) -> None:
         """An unfinished line and files that appear later are read whole."""
         self.disk.append("/l/a.log", b"old\nbegun")

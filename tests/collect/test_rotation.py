@@ -362,7 +362,7 @@ class RotationTests(FollowerTestCase):
         listed: list[str] = []
         really = self.disk.in_folder
 
-        def note(folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
+        def note(folder: str, wanted: Callable[[str, int], bool]) -> list[Seen] | None:
             listed.append(folder)
             return really(folder, wanted)
 

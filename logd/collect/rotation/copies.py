@@ -29,7 +29,7 @@ def possible_copies(
     folder, beginning = dirname(source.path), stem(source.path)
     beside: list[Seen] = []
     if listing:
-        beside = files.in_folder(folder, lambda name, _: name.startswith(beginning) and not is_compressed(name))
+        beside = files.in_folder(folder, lambda name, _: name.startswith(beginning) and not is_compressed(name)) or []
     prefix = join(folder, beginning)
     copies = {identity for other in sources.values() if other is not source for identity in other.copies}
     # ``related``, in a thirtieth of the time: thousands of logs may be truncated at once, and each looks at all files.
