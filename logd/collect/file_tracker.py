@@ -296,7 +296,7 @@ class FileTracker:
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
         """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``."""
         position = source.mark.position
-        lost = max(0, source.sound_size - position)
+        lost = max(0, source.sound_size - max(position, source.skip_to))
         gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
         if packed:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"

@@ -62,6 +62,8 @@ class SourceFile:
     skipped: int = 0
     #: The reason why the last attempt to read failed.
     trouble: str = ""
+    #: With ``from_end``, the size in the first look, until that much has been skipped; else 0.
+    skip_to: int = 0
 
     #: Owner: the ledger. The mark up to which everything is acknowledged.
     acknowledged: ReadMark = START

@@ -146,6 +146,43 @@ class GrowthTests(FollowerTestCase):
         self.disk.denied.clear()
         self.assertEqual(self.lines(), [b"new"])
 
+    def test_what_a_file_had_is_skipped_after_a_restart_too(self) -> None:
+        """The state says how much of it is to be skipped."""
+        self.disk.append("/l/a.log", b"old\nbegun")
+        self.disk.denied.add("/l/a.log")
+        self.begin(from_end=True)
+        self.assertEqual(self.lines(), [])
+        self.disk.append("/l/a.log", b" before\nnew\n")
+        for _ in range(2):
+            self.again(from_end=False)
+            self.assertEqual(self.lines(), [])
+        self.disk.denied.clear()
+        self.assertEqual(self.lines(), [b"begun before", b"new"])
+        self.again()
+        self.assertEqual(self.lines(), [])
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_what_was_to_be_skipped_is_not_lost(self) -> None:
+        """The file is removed, or emptied and filled anew, before it could be read."""
+        for restarted in (False, True):
+            for emptied in (False, True):
+                self.setUp()
+                self.disk.append("/l/a.log", b"old one\n")
+                self.disk.denied.add("/l/a.log")
+                self.begin(from_end=True)
+                self.assertEqual(self.lines(), [])
+                if restarted:
+                    self.again(from_end=False)
+                    self.assertEqual(self.lines(), [])
+                if emptied:
+                    self.disk.truncate("/l/a.log")
+                    self.disk.append("/l/a.log", b"new\n")
+                else:
+                    self.disk.remove("/l/a.log")
+                self.disk.denied.clear()
+                self.assertEqual(self.lines(), [b"new"] * emptied)
+                self.assertEqual((self.follower.tracker.losses, self.follower.tracker.lost), (0, 0))
+
     def test_a_single_pass_looks_once(self) -> None:
         """Lines that come later are for the next one."""
         self.disk.append("/l/a.log", b"one\n")
