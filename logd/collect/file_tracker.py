@@ -294,7 +294,11 @@ class FileTracker:
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
-        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``."""
+        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``.
+
+        While lines of it are in flight, a file that is gone stays in the state, as one that was read to its end; not a
+        broken one, whose inode another file may have.
+        """
         position = source.mark.position
         lost = max(0, source.sound_size - max(position, source.skip_to))
         gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
@@ -308,6 +312,11 @@ class FileTracker:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
+        if source.pending and not source.broken and not source.copies:
+            self._descriptors.close(source)
+            source.size = source.sound_size = position
+            self.changed = True
+            return
         if not source.copies:
             self._losses.watch(source)
         self.forget(source)
