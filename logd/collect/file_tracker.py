@@ -34,7 +34,7 @@ from logd.collect.rotation.copies import (
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import is_compressed, may_become
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
-from logd.collect.rotation.strays import strays
+from logd.collect.rotation.strays import is_hidden, strays
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 from logd.plurals import counted
@@ -331,7 +331,8 @@ class FileTracker:
             for identity, before in list(source.copies.items()):
                 seen = found.get(identity)
                 if seen is None:
-                    del source.copies[identity]
+                    if not is_hidden(self._files, before):
+                        del source.copies[identity]
                 elif seen[3:] != before[3:]:
                     if is_copy(self._files, self._descriptors, source, seen):
                         source.copies[identity] = seen

@@ -104,6 +104,29 @@ class GrowthTests(FollowerTestCase):
             self.assertEqual(self.lines(), [b"two"])
             self.assertEqual(self.follower.tracker.losses, 0)
 
+    def test_a_copy_in_a_folder_that_cannot_be_listed_stays_a_copy(self) -> None:
+        """Its original is gone, and all its lines were read there."""
+        for hidden in (True, False):
+            self.setUp()
+            self.begin(patterns=["/l/*"])
+            self.disk.append("/l/a.log", LONG * 20)
+            self.assertEqual(len(self.lines()), 20)
+            self.disk.copy("/l/a.log", "/l/a.bak.log")
+            self.assertEqual(self.lines(), [])
+            (source,) = self.follower.tracker.sources.values()
+            self.disk.append("/l/a.log", LONG)
+            self.assertEqual(len(self.lines()), 1)
+            source.acknowledged = source.mark
+            if hidden:
+                self.disk.hidden = PermissionError(13, "Permission denied")
+            else:
+                self.disk.unlisted = True
+            self.assertEqual(self.lines(), [])
+            self.disk.hidden, self.disk.unlisted = None, False
+            self.disk.remove("/l/a.log")
+            self.assertEqual(self.lines() + self.lines(100.0) + self.lines(), [])
+            self.assertEqual([each.path for each in self.follower.tracker.sources.values()], ["/l/a.bak.log"])
+
     def rotate(self) -> None:
         """Rename each file of /l/a.log to the next number, and make it anew."""
         for number in range(8, 0, -1):

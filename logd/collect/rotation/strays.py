@@ -45,6 +45,12 @@ def still_there(files: Files, before: Seen) -> Seen | None:
     return seen if seen.identity == before.identity else None
 
 
+def is_hidden(files: Files, before: Seen) -> bool:
+    """Return True if a file that no pattern found is in a folder that cannot be listed, or may be."""
+    seen = still_there(files, before)
+    return seen is before or (seen is not None and files.in_folder(dirname(before.path), lambda *_: False) is None)
+
+
 def _hidden(files: Files, source: SourceFile) -> Seen | None:
     """Return the file at a source's path if it is the source's; None if the file is gone.
 
