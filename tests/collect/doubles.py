@@ -64,6 +64,8 @@ class MemoryDisk:
     hidden: OSError | None = None
     #: True while no folder can be listed, though every path can be looked up.
     unlisted: bool = False
+    #: The number of attempts to open a file.
+    openings: int = 0
     _free: list[int] = field(factory=list)
     _next: int = 100
     _time: int = 0
@@ -97,6 +99,7 @@ class MemoryDisk:
 
     def open(self, path: str) -> OpenFile:
         """Open a file, as Files does; raise OSError if it is denied or missing."""
+        self.openings += 1
         if self.hidden is not None:
             raise self.hidden
         if path in self.denied:
