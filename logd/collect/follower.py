@@ -243,7 +243,6 @@ class Follower:
         return Piece(source, found.lines, source.mark, found.used)
 
     def _count_skipped(self, source: SourceFile, count: int, more: bool) -> None:
-        source.skipping = more
         source.skipped += count
         if source.skipped and not more:
             self._notices.append(f"{source.path}: over-long lines were skipped, {counted(source.skipped, 'byte')}")
