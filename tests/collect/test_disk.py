@@ -76,7 +76,7 @@ class DiskTests(SynchronousTestCase):
         file = disk.open(before.path)
         os.rename(before.path, f"{self.root}/sub/moved")
         self.assertEqual(file.seen(), before)
-        (after,) = disk.in_folder(f"{self.root}/sub", lambda name, inode: inode == before.inode) or ()
+        (after,) = disk.in_folder(f"{self.root}/sub", lambda name, inode: inode == before.inode) or []
         self.assertEqual((after.path, after.identity), (f"{self.root}/sub/moved", before.identity))
         os.remove(after.path)
         self.assertEqual((file.read(1, 3), file.read(4, 10), file.read(9, 1)), (b".lo", b"g", b""))
