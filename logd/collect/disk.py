@@ -52,13 +52,15 @@ class Disk:
             paths.update([pattern] if os.path.lexists(pattern) else matches(pattern))
         return list(_regular(sorted(paths)))
 
-    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
+    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen] | None:
         """Implement ``Files.in_folder``; only wanted files cost a stat."""
         try:
             with os.scandir(folder or ".") as entries:
                 paths = [entry.path if folder else entry.name for entry in entries if wanted(entry.name, entry.inode())]
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError:
+            return None
         return list(_regular(sorted(paths)))
 
     def at(self, path: str) -> Seen:

@@ -34,7 +34,7 @@ from logd.collect.rotation.copies import (
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import is_compressed, may_become
 from logd.collect.rotation.siblings import RotatedFiles, Sibling
-from logd.collect.rotation.strays import strays
+from logd.collect.rotation.strays import is_hidden, strays
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 from logd.plurals import counted
@@ -294,9 +294,13 @@ class FileTracker:
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
-        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``."""
+        """Forget a source that cannot be read on, now ``packed``, and report a loss, possible if ``doubtful``.
+
+        While lines of it are in flight, a file that is gone stays in the state, as one that was read to its end; not a
+        broken one, whose inode another file may have.
+        """
         position = source.mark.position
-        lost = max(0, source.sound_size - position)
+        lost = max(0, source.sound_size - max(position, source.skip_to))
         gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
         if packed:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"
@@ -308,6 +312,11 @@ class FileTracker:
             self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
+        if source.pending and not source.broken and not source.copies:
+            self._descriptors.close(source)
+            source.size = source.sound_size = position
+            self.changed = True
+            return
         if not source.copies:
             self._losses.watch(source)
         self.forget(source)
@@ -322,7 +331,8 @@ class FileTracker:
             for identity, before in list(source.copies.items()):
                 seen = found.get(identity)
                 if seen is None:
-                    del source.copies[identity]
+                    if not is_hidden(self._files, before):
+                        del source.copies[identity]
                 elif seen[3:] != before[3:]:
                     if is_copy(self._files, self._descriptors, source, seen):
                         source.copies[identity] = seen
@@ -350,7 +360,7 @@ class FileTracker:
     def _find_again(self, source: SourceFile) -> None:
         """Find a new file that was renamed since it was listed: nothing but its inode identifies it yet."""
         inode = source.identity[1]
-        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode):
+        for seen in self._files.in_folder(dirname(source.path), lambda _, each: each == inode) or ():
             if seen.identity == source.identity and not is_compressed(seen.path):
                 source.path, _, _, source.size, source.modified = seen
                 source.sound_size, source.trouble = seen.size, ""

@@ -47,8 +47,11 @@ class Files(Protocol):
         """Return the regular files that match a pattern, sorted by path; a file with two names is listed twice."""
         ...
 
-    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
-        """Return the regular files of a folder for which ``wanted(name, inode)``; none when there is no such folder."""
+    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen] | None:
+        """Return the regular files of a folder for which ``wanted(name, inode)``; none when there is no such folder.
+
+        None means that the folder cannot be listed: no permission, no descriptors left, a disk that fails.
+        """
         ...
 
     def at(self, path: str) -> Seen:

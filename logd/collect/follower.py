@@ -86,8 +86,6 @@ class Follower:
             files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
         )
         self._from_end = settings.from_end
-        #: Files of the first look whose content is still to be skipped, with their sizes then.
-        self._to_skip: dict[SourceFile, int] = {}
         self._next_look: float | None = None
         self._look_now = True
         #: Names that may have something to read, in the order in which they are read next.
@@ -148,11 +146,12 @@ class Follower:
         new = self.tracker.look(now)
         if self._from_end:
             self._from_end = False
-            self._to_skip = {source: source.size for source in new}
-        for source in list(self._to_skip):
-            self._skip(source)
+            for source in new:
+                source.skip_to = source.size
         settings = self._settings
         for source in list(self.tracker.sources.values()):
+            if source.skip_to:
+                self._skip(source)
             quiet = now - source.changed_at
             if source.missed and not source.ready and (settings.once or quiet >= settings.gone):
                 if source.unread and not source.trouble and not source.flush:
@@ -176,9 +175,6 @@ class Follower:
 
     def _skip(self, source: SourceFile) -> None:
         """Skip what a file had in the first look, except an unfinished last line; later, if it cannot be read now."""
-        if self.tracker.sources.get(source.identity) is not source:
-            del self._to_skip[source]
-            return
         try:
             file = self._descriptors.get(source)
             if file is None:  # another file has the path: the next look finds this one
@@ -186,9 +182,9 @@ class Follower:
                 self._look_now = True
                 return
             source.size = source.sound_size = file.seen().size
-            end = min(self._to_skip[source], source.size)
+            end = min(source.skip_to, source.size)
             source.mark = source.acknowledged = mark_at(file, line_start(file, end, self._window))
-            del self._to_skip[source]
+            source.skip_to = 0
             self.tracker.changed = True
         except OSError as error:
             self.tracker.trouble(source, error)
@@ -247,7 +243,6 @@ class Follower:
         return Piece(source, found.lines, source.mark, found.used)
 
     def _count_skipped(self, source: SourceFile, count: int, more: bool) -> None:
-        source.skipping = more
         source.skipped += count
         if source.skipped and not more:
             self._notices.append(f"{source.path}: over-long lines were skipped, {counted(source.skipped, 'byte')}")

@@ -57,11 +57,12 @@ class SourceFile:
     stuck_at: int = -1
     #: True when the unfinished last line is to be sent as it is.
     flush: bool = False
-    #: True while the rest of an over-long line is being skipped, and the bytes of it skipped so far.
-    skipping: bool = False
+    #: The bytes of an over-long line skipped so far, while the rest of it is still to be skipped; else 0.
     skipped: int = 0
     #: The reason why the last attempt to read failed.
     trouble: str = ""
+    #: With ``from_end``, the size in the first look, until that much has been skipped; else 0.
+    skip_to: int = 0
 
     #: Owner: the ledger. The mark up to which everything is acknowledged.
     acknowledged: ReadMark = START
@@ -77,6 +78,11 @@ class SourceFile:
     def kept(self) -> ReadMark:
         """The acknowledged mark, from which the next run continues."""
         return with_head(self.acknowledged if self.acknowledged.position else beginning(self.mark), self.birth)
+
+    @property
+    def skipping(self) -> bool:
+        """True while the rest of an over-long line is being skipped."""
+        return self.skipped > 0
 
     @property
     def unread(self) -> int:

@@ -10,8 +10,9 @@
 
 Earlier releases did not write ``patterns``, ``modified`` and ``passed``, and ignore them.
 ``head`` and ``tail`` are BLAKE2b of 8 bytes over the first ``head_bytes`` bytes and the ``tail_bytes`` bytes before
-``position``. The head may be longer than what was read: it is of bytes that were seen. Files are in the order in which
-they were found, so the oldest of one name is first.
+``position``. The head may be longer than what was read: it is of bytes that were seen. A file that could not be read
+since a first start at the end has ``skip_to`` too, its size then: as much of it is to be skipped. Files are in the
+order in which they were found, so the oldest of one name is first.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def encode_state(topic: str, state: State) -> bytes:
         {
             **_seen(source.name, Seen(source.path, *source.identity, source.sound_size, source.modified)),
             **asdict(source.kept),
+            **({"skip_to": source.skip_to} if source.skip_to else {}),
             "copies": [list(copy) for copy in source.copies.values()],
         }
         for source in state.sources
@@ -105,6 +107,7 @@ def _source(entry: dict[str, Any]) -> SourceFile:
     if mark.position:
         source.mark = source.acknowledged = mark
     source.modified = seen.modified
+    source.skip_to = _checked(entry.get("skip_to", 0), int)
     for copy in entry["copies"]:
         copied = Seen(_checked(copy[0], str), *(_checked(number, int) for number in copy[1:]))
         source.copies[copied.identity] = copied

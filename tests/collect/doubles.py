@@ -62,6 +62,10 @@ class MemoryDisk:
     denied: set[str] = field(factory=set)
     #: The reason why no folder can be listed and no path looked up, if that is so.
     hidden: OSError | None = None
+    #: True while no folder can be listed, though every path can be looked up.
+    unlisted: bool = False
+    #: The number of attempts to open a file.
+    openings: int = 0
     _free: list[int] = field(factory=list)
     _next: int = 100
     _time: int = 0
@@ -71,15 +75,18 @@ class MemoryDisk:
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
-            if self.hidden is None and any(fnmatchcase(path, pattern) for pattern in patterns)
+            if self.hidden is None
+            and any(path == pattern or (not self.unlisted and fnmatchcase(path, pattern)) for pattern in patterns)
         ]
 
-    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
+    def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen] | None:
         """Return the wanted files of a folder, as Files does."""
+        if self.unlisted or self.hidden is not None:
+            return None
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
-            if self.hidden is None and dirname(path) == folder and wanted(basename(path), node.inode)
+            if dirname(path) == folder and wanted(basename(path), node.inode)
         ]
 
     def at(self, path: str) -> Seen:
@@ -92,6 +99,7 @@ class MemoryDisk:
 
     def open(self, path: str) -> OpenFile:
         """Open a file, as Files does; raise OSError if it is denied or missing."""
+        self.openings += 1
         if self.hidden is not None:
             raise self.hidden
         if path in self.denied:

@@ -57,7 +57,7 @@ class InterruptedDisk:
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
         """Return the wanted files of a folder, as Files does."""
         self.interrupt()
-        return list(self._stats([seen.path for seen in self.disk.in_folder(folder, wanted)]))
+        return list(self._stats([seen.path for seen in self.disk.in_folder(folder, wanted) or ()]))
 
     def at(self, path: str) -> Seen:
         """Return the file at a path, as Files does."""

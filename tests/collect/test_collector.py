@@ -244,6 +244,23 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual((self.state.positions, self.disk.open_now), ([], 0))
         self.assertEqual(self.collector.follower.tracker.losses, 0)
 
+    def test_the_state_keeps_a_gone_file_that_was_not_read_to_its_end(self) -> None:
+        """The unread lines are lost and told at once, but those in flight are not lost yet."""
+        self.begin(open_files=1)
+        self.sender.has_room = False
+        self.disk.append("/l/a.log", b"three\n")
+        self.disk.append("/l/b.log", b"other\n")
+        self.clock.pump([1.0] * 3)
+        tracker = self.collector.follower.tracker
+        self.disk.remove("/l/a.log")
+        self.clock.pump([1.0] * 60)
+        self.assertEqual((tracker.losses, tracker.lost, self.state.positions), (1, 6, [0, 0]))
+        restored = decode_state(self.state.saved[-1], "t").sources
+        self.assertEqual([source.sound_size for source in restored], [8, 6])
+        self.sender.answer()
+        self.clock.pump([1.0] * 3)
+        self.assertEqual((tracker.losses, tracker.lost, self.state.positions), (1, 6, [0]))
+
     def test_lines_of_a_gone_file_that_are_never_acknowledged_are_lost(self) -> None:
         """It was emptied, and no run can send them again."""
         running = self.begin()

@@ -76,7 +76,7 @@ class DiskTests(SynchronousTestCase):
         file = disk.open(before.path)
         os.rename(before.path, f"{self.root}/sub/moved")
         self.assertEqual(file.seen(), before)
-        (after,) = disk.in_folder(f"{self.root}/sub", lambda name, inode: inode == before.inode)
+        (after,) = disk.in_folder(f"{self.root}/sub", lambda name, inode: inode == before.inode) or []
         self.assertEqual((after.path, after.identity), (f"{self.root}/sub/moved", before.identity))
         os.remove(after.path)
         self.assertEqual((file.read(1, 3), file.read(4, 10), file.read(9, 1)), (b".lo", b"g", b""))
@@ -85,11 +85,13 @@ class DiskTests(SynchronousTestCase):
             disk.open(before.path)
 
     def test_a_folder_gives_the_wanted_regular_files(self) -> None:
-        """A folder that is gone gives none."""
+        """A folder that is gone gives none, and one that cannot be listed gives no answer."""
         disk = Disk()
         found = disk.in_folder(str(self.root), lambda name, _: name[0] in "afp")
-        self.assertEqual([os.path.basename(each.path) for each in found], ["a.log"])
-        self.assertEqual(disk.in_folder(f"{self.root}/gone", lambda *_: True), [])
+        self.assertEqual([os.path.basename(each.path) for each in found or ()], ["a.log"])
+        for gone in ("gone", "a.log"):
+            self.assertEqual(disk.in_folder(f"{self.root}/{gone}", lambda *_: True), [])
+        self.assertIsNone(disk.in_folder(f"{self.root}/{'x' * 300}", lambda *_: True))
 
     def test_opening_a_pipe_does_not_block(self) -> None:
         """A log may be replaced by one between the look and the opening."""

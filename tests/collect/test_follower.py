@@ -81,6 +81,73 @@ class GrowthTests(FollowerTestCase):
         self.assertEqual(self.lines(), [b"two"])
         self.noticed()
 
+    def test_rotated_files_of_a_folder_that_cannot_be_listed_stay_passed(self) -> None:
+        """They are older than the followed file; the next rotation gives them other names."""
+        for restarted in (True, False):
+            self.setUp()
+            self.begin(patterns=["/l/a.log"])
+            self.disk.append("/l/a.log.2.gz", b"long before")
+            self.disk.append("/l/a.log.1", LONG + b"before\n")
+            self.disk.append("/l/a.log", LONG + b"one\n")
+            self.assertEqual(self.lines(), [LONG[:-1], b"one"])
+            if restarted:
+                self.disk.hidden = PermissionError(13, "Permission denied")
+                self.again()
+            else:
+                self.disk.unlisted = True
+                self.rotate()
+            self.lines()
+            self.disk.unlisted, self.disk.hidden = False, None
+            self.assertEqual(self.lines(), [])
+            self.rotate()
+            self.disk.append("/l/a.log", b"two\n")
+            self.assertEqual(self.lines(), [b"two"])
+            self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_a_copy_in_a_folder_that_cannot_be_listed_stays_a_copy(self) -> None:
+        """Its original is gone, and all its lines were read there."""
+        for hidden in (True, False):
+            self.setUp()
+            self.begin(patterns=["/l/*"])
+            self.disk.append("/l/a.log", LONG * 20)
+            self.assertEqual(len(self.lines()), 20)
+            self.disk.copy("/l/a.log", "/l/a.bak.log")
+            self.assertEqual(self.lines(), [])
+            (source,) = self.follower.tracker.sources.values()
+            self.disk.append("/l/a.log", LONG)
+            self.assertEqual(len(self.lines()), 1)
+            source.acknowledged = source.mark
+            if hidden:
+                self.disk.hidden = PermissionError(13, "Permission denied")
+            else:
+                self.disk.unlisted = True
+            self.assertEqual(self.lines(), [])
+            self.disk.hidden, self.disk.unlisted = None, False
+            self.disk.remove("/l/a.log")
+            self.assertEqual(self.lines() + self.lines(100.0) + self.lines(), [])
+            self.assertEqual([each.path for each in self.follower.tracker.sources.values()], ["/l/a.bak.log"])
+
+    def rotate(self) -> None:
+        """Rename each file of /l/a.log to the next number, and make it anew."""
+        for number in range(8, 0, -1):
+            for ending in ("", ".gz"):
+                if f"/l/a.log.{number}{ending}" in self.disk.names:
+                    self.disk.rename(f"/l/a.log.{number}{ending}", f"/l/a.log.{number + 1}{ending}")
+        self.disk.rename("/l/a.log", "/l/a.log.1")
+        self.disk.create("/l/a.log")
+
+    def test_a_rotated_file_that_cannot_be_opened_at_first_is_not_read_later(self) -> None:
+        """It was rotated before its name was followed, though its content could not be looked at."""
+        self.begin(patterns=["/l/a.log"])
+        self.disk.append("/l/a.log.1", LONG + b"before\n")
+        self.disk.append("/l/a.log", LONG + b"one\n")
+        self.disk.denied.add("/l/a.log.1")
+        self.assertEqual(self.lines(), [LONG[:-1], b"one"])
+        self.disk.denied.clear()
+        self.rotate()
+        self.disk.append("/l/a.log", b"two\n")
+        self.assertEqual(self.lines(), [b"two"])
+
     def test_following_may_begin_at_the_end(self) -> None:
         """An unfinished line and files that appear later are read whole."""
         self.disk.append("/l/a.log", b"old\nbegun")
@@ -101,6 +168,43 @@ class GrowthTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"new\n")
         self.disk.denied.clear()
         self.assertEqual(self.lines(), [b"new"])
+
+    def test_what_a_file_had_is_skipped_after_a_restart_too(self) -> None:
+        """The state says how much of it is to be skipped."""
+        self.disk.append("/l/a.log", b"old\nbegun")
+        self.disk.denied.add("/l/a.log")
+        self.begin(from_end=True)
+        self.assertEqual(self.lines(), [])
+        self.disk.append("/l/a.log", b" before\nnew\n")
+        for _ in range(2):
+            self.again(from_end=False)
+            self.assertEqual(self.lines(), [])
+        self.disk.denied.clear()
+        self.assertEqual(self.lines(), [b"begun before", b"new"])
+        self.again()
+        self.assertEqual(self.lines(), [])
+        self.assertEqual(self.follower.tracker.losses, 0)
+
+    def test_what_was_to_be_skipped_is_not_lost(self) -> None:
+        """The file is removed, or emptied and filled anew, before it could be read."""
+        for restarted in (False, True):
+            for emptied in (False, True):
+                self.setUp()
+                self.disk.append("/l/a.log", b"old one\n")
+                self.disk.denied.add("/l/a.log")
+                self.begin(from_end=True)
+                self.assertEqual(self.lines(), [])
+                if restarted:
+                    self.again(from_end=False)
+                    self.assertEqual(self.lines(), [])
+                if emptied:
+                    self.disk.truncate("/l/a.log")
+                    self.disk.append("/l/a.log", b"new\n")
+                else:
+                    self.disk.remove("/l/a.log")
+                self.disk.denied.clear()
+                self.assertEqual(self.lines(), [b"new"] * emptied)
+                self.assertEqual((self.follower.tracker.losses, self.follower.tracker.lost), (0, 0))
 
     def test_a_single_pass_looks_once(self) -> None:
         """Lines that come later are for the next one."""

@@ -28,6 +28,7 @@ def source(name: str = "/l/a\udcff.log") -> SourceFile:
         ReadMark(3000, 1024, "cc", 256, "dd"),
         acknowledged=mark,
         sound_size=4000,
+        skip_to=3500,
         copies={copy.identity: copy},
     )
 
@@ -39,7 +40,7 @@ class StateTests(SynchronousTestCase):
         """Each place is verified again, and lines that were only read are read again."""
         before = source()
         (after,) = decode_state(encode_state("t", State([before])), "t").sources
-        for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged"):
+        for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged", "skip_to"):
             self.assertEqual(getattr(after, name), getattr(before, name))
         self.assertEqual((after.mark, after.verified), (before.acknowledged, False))
 

@@ -82,15 +82,17 @@ class ListedLetters:
         """Read and show letters up to the ends."""
         (stream,) = consumer.create_message_streams(self.topic, 1, sorted(until), start=starts)
         losses = LossReporter()
-        async for batch in stream.batches(until):
-            complain_of(losses, batch)
-            for message in batch.messages:
-                self._add(message)
-            if len(self.rows) >= ROWS:
-                show(_COLUMNS, self.rows)
-                self.rows.clear()
-            if self.found == self.most:
-                break
+        try:
+            async for batch in stream.batches(until):
+                complain_of(losses, batch)
+                for message in batch.messages:
+                    self._add(message)
+                if len(self.rows) >= ROWS:
+                    self._show()
+                if self.found == self.most:
+                    break
+        finally:
+            self._show()  # also if the topic is deleted meanwhile: nobody can read these letters again
         complain_of_rest(losses)
         if stream.skipped:
             complain(f"skipped {counted(stream.skipped, 'damaged range')} of topic {self.topic!r}")
@@ -106,10 +108,15 @@ class ListedLetters:
             else:
                 self.rows.append(_row(letter))
 
-    def end(self) -> None:
-        """Show the rest, and tell of messages that are no letters."""
-        if not self.as_json and (self.rows or not self.found):
+    def _show(self) -> None:
+        if self.rows:
             show(_COLUMNS, self.rows)
+            self.rows.clear()
+
+    def end(self) -> None:
+        """Show the headings if there are no letters, and tell of messages that are none."""
+        if not self.as_json and not self.found:
+            show(_COLUMNS, [])
         if self.others:
             complain(
                 f"{counted(self.others, 'message')} of topic {self.topic!r} without the headers of a dead letter: "

@@ -84,22 +84,24 @@ class ReplayRun:
     only: Selection
     ends: Mapping[int, int]
     counts: dict[str, int] = field(factory=lambda: dict.fromkeys(("replayed", "left_out", "ranges", "others"), 0))
-    #: Letters that were damaged, or removed before they were read.
-    losses: LossReporter = field(factory=LossReporter)
     _partitions: dict[str, frozenset[int]] = field(factory=dict)
 
     async def read(self) -> None:
         """Publish letters, and count them as handled, until cancelled."""
-        async for batch in self.stream.batches():
-            complain_of(self.losses, batch)
-            messages = [each for each in batch.messages if each.id < self.ends.get(batch.partition, 0)]
-            await gather(self._publish(message) for message in messages)
-            if len(messages) == len(batch.messages):
-                self.stream.handled(batch)
-            elif messages:
-                self.stream.handled(messages[-1])
-            with suppress(CoordinationError, PartitionLost):  # the next commit, or the next owner, sees to it
-                await self.consumer.commit()
+        losses = LossReporter()  # of letters that were damaged, or removed before they were read
+        try:
+            async for batch in self.stream.batches():
+                complain_of(losses, batch)
+                messages = [each for each in batch.messages if each.id < self.ends.get(batch.partition, 0)]
+                await gather(self._publish(message) for message in messages)
+                if len(messages) == len(batch.messages):
+                    self.stream.handled(batch)
+                elif messages:
+                    self.stream.handled(messages[-1])
+                with suppress(CoordinationError, PartitionLost):  # the next commit, or the next owner, sees to it
+                    await self.consumer.commit()
+        finally:
+            complain_of_rest(losses)
 
     async def _publish(self, message: Message) -> None:
         try:
@@ -231,7 +233,6 @@ async def _run(
             looking.cancel()
         if failed:
             raise failed[0]
-        complain_of_rest(running.losses)
         return running.counts
     finally:
         await consumer.close()

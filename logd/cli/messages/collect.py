@@ -228,7 +228,7 @@ async def _collect(
 
 
 def may_open(wanted: int) -> int:
-    """Return how many files may be open at a time: fewer than wanted, as is told, if there are no descriptors for more.
+    """Return how many files may be open at a time: fewer than wanted, with a notice, if the process may not have more.
 
     The soft limit of the process is raised as far as that takes and the hard one allows.
     """

@@ -84,7 +84,7 @@ class FunctionPartitioner:
 
 @implementer(IPartitioner)
 @frozen
-class OwnPartitioner:
+class GuardedPartitioner:
     """An application's own partitioner, whose errors fail the send that it chooses for and harm nothing else."""
 
     _log = Logger()
@@ -118,7 +118,7 @@ def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner
     if type(given) in (KeyedPartitioner, RandomPartitioner):
         return given  # type: ignore[return-value]
     if IPartitioner.providedBy(given):
-        return OwnPartitioner(given)
+        return GuardedPartitioner(given)
     if callable(given):
         return FunctionPartitioner(given)
     raise TypeError(f"partitioner = {given!r} is not allowed; allowed is an IPartitioner or a function")

@@ -29,7 +29,7 @@ def possible_copies(
     folder, beginning = dirname(source.path), stem(source.path)
     beside: list[Seen] = []
     if listing:
-        beside = files.in_folder(folder, lambda name, _: name.startswith(beginning) and not is_compressed(name))
+        beside = files.in_folder(folder, lambda name, _: name.startswith(beginning) and not is_compressed(name)) or []
     prefix = join(folder, beginning)
     copies = {identity for other in sources.values() if other is not source for identity in other.copies}
     # ``related``, in a thirtieth of the time: thousands of logs may be truncated at once, and each looks at all files.
@@ -110,7 +110,7 @@ class FirstBytes:
 
     _files: Files
     _descriptors: Descriptors
-    #: The first bytes by path, and the checksums of so many of them.
+    #: The first bytes by path, none of a file that cannot be read, and the checksums of so many of them.
     _heads: dict[str, bytes] = field(factory=dict, init=False)
     _checksums: dict[str, dict[int, str]] = field(factory=dict, init=False)
 
@@ -128,17 +128,21 @@ class FirstBytes:
     def _may_agree(self, seen: Seen, source: SourceFile, mark: ReadMark) -> bool:
         head = self._heads.get(seen.path)
         if head is None:
+            self._heads[seen.path] = b""  # kept if the file cannot be read: it is tried once
             file = self._files.open(seen.path)
             try:
                 head = self._heads[seen.path] = file.read(0, min(HEAD_BYTES, seen.size))
             finally:
                 file.close()
-        if mark.head_bytes <= len(head):
+        if not head:
+            return False
+        if 0 < mark.head_bytes <= len(head):
             found = checksum(head[: mark.head_bytes])
             self._checksums.setdefault(seen.path, {})[mark.head_bytes] = found
             return found == mark.head
         first = self._heads.get(source.path)
         if first is None:
+            self._heads[source.path] = b""
             original = self._descriptors.get(source)
             first = self._heads[source.path] = b"" if original is None else original.read(0, HEAD_BYTES)
         return first.startswith(head)

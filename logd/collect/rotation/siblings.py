@@ -20,6 +20,7 @@ from attrs import frozen
 from logd.collect.files import Files, Identity, Seen
 from logd.collect.read_mark import START, ReadMark, fits, mark_at
 from logd.collect.rotation.names import Rotation, age, is_compressed, rotations
+from logd.collect.rotation.strays import still_there
 from logd.collect.source import SourceFile
 
 if TYPE_CHECKING:  # keeps what this module finds
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # keeps what this module finds
 
 @frozen
 class Passed:
-    """A rotated file that is known and not read; the mark of a compressed one is empty."""
+    """A rotated file that is known and not read; the mark of one that is compressed or unreadable is empty."""
 
     #: The path that it was rotated from.
     name: str
@@ -65,6 +66,8 @@ class RotatedFiles:
         self._excluded = excluded
         self._before = before
         self._gone: list[Passed] = []
+        #: Folders that could not be listed in the last search.
+        self._unlisted: set[str] = set()
         #: Names whose highest number is the newest file.
         self.ascending: set[str] = set()
         passed = before.passed if before is not None else ()
@@ -96,9 +99,14 @@ class RotatedFiles:
                     self.pass_over(each)
                 else:
                     result.setdefault(name, []).append(each)
-        gone = [key for key, each in self.passed.items() if each.name in names and key not in there]
+        missing = [(key, each) for key, each in self.passed.items() if each.name in names and key not in there]
+        gone = [key for key, each in missing if self._is_gone(each.seen)]
         self._gone = [self.passed.pop(identity) for identity in gone]
         return result
+
+    def _is_gone(self, seen: Seen) -> bool:
+        """Return False if a file that no listing has may be there all the same, so that it is not read as a new one."""
+        return dirname(seen.path) not in self._unlisted and still_there(self._files, seen) is None
 
     def passed_of(self, name: str) -> list[Passed]:
         """Return the passed files of a name, including those that the last look did not find."""
@@ -110,13 +118,17 @@ class RotatedFiles:
         With ``everywhere``, also those of each name that matches a pattern, whether or not that file exists.
         """
         found: dict[Identity, Sibling] = {}
+        self._unlisted.clear()
         for folder in sorted({dirname(name) for name in names}):
             prefix = folder if folder.endswith("/") or not folder else f"{folder}/"
 
             def wanted(name: str, _: int, prefix: str = prefix) -> bool:
                 return self._rotation(prefix + name, names, False) is not None
 
-            self._note(self._files.in_folder(folder, wanted), names, False, found)
+            listed = self._files.in_folder(folder, wanted)
+            if listed is None:
+                self._unlisted.add(folder)
+            self._note(listed or (), names, False, found)
         if everywhere:
             longer = [f"{pattern}[._-]*" for pattern in self._patterns if basename(pattern) != "**"]
             self._note(self._files.find([*self._patterns, *longer]), names, True, found)
@@ -168,8 +180,10 @@ class RotatedFiles:
                     mark = mark_at(file, sibling.seen.size)
                 finally:
                     file.close()
+            except FileNotFoundError:
+                return
             except OSError:
-                return  # gone or unreadable: the next look tries again
+                pass  # its size and time identify it, as those of a compressed file
         self.passed[sibling.seen.identity] = Passed(sibling.name, sibling.seen, mark)
 
     def _is_past(self, sibling: Sibling, followed: Sequence[SourceFile]) -> bool:

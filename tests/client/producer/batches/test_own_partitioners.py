@@ -23,8 +23,8 @@ class WrongPartitioner:
         raise KeyError(partition)
 
 
-class OwnPartitionerTests(ProducerTestCase):
-    """``OwnPartitioner``."""
+class GuardedPartitionerTests(ProducerTestCase):
+    """``GuardedPartitioner``."""
 
     def test_an_error_stops_no_batch(self) -> None:
         """Batches that were about to leave would be neither sent nor given up."""
