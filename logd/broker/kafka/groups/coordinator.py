@@ -21,6 +21,7 @@ from logd.broker.kafka.error_codes import (
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
 )
+from logd.broker.kafka.groups.claim_releases import ClaimReleases
 from logd.broker.kafka.groups.group import KafkaGroup
 from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
 from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
@@ -95,8 +96,7 @@ class GroupCoordinator:
         self._locks = NamedLocks()
         self._background = Background("the groups of Kafka clients")
         self._stopped = False
-        #: Groups whose claims could not be given back while the tree did not answer.
-        self._unreleased: dict[str, GroupClaim] = {}
+        self._releases = ClaimReleases(coordination, clock, resting, self._locks, lambda name: name in self._held)
         self._unsubscribe = coordination.subscribe(self._session_is)
 
     @property
@@ -264,7 +264,7 @@ class GroupCoordinator:
         held = self._held.get(group.name)
         if held is not None and held.group is group:
             del self._held[group.name]
-            self._background.start(self._release(group.name, held.claim))
+            self._releases.begin(group.name, held.claim)
 
     async def _commit_alone(self, name: str, commits: Commits) -> int:
         """Store positions for a client that is no member, while the group has no members."""
@@ -277,7 +277,11 @@ class GroupCoordinator:
                     if error.broker != self.broker_id or name in self._held:
                         raise
                     claim = await self._claim(name)  # an earlier process has left one
-                    await claim.release()
+                    try:
+                        await claim.release()
+                    except CoordinationError:
+                        self._releases.begin(name, claim)
+                        raise
                     await positions.store_alone(commits)
         except NativeMembers:
             return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
@@ -313,7 +317,7 @@ class GroupCoordinator:
             await claim.take()
         except CoordinationError as error:
             if not isinstance(error, CoordinatedElsewhere | NativeMembers):  # it may be there all the same
-                self._background.start(self._release(name, claim))
+                self._releases.begin(name, claim)
             raise
         return claim
 
@@ -337,29 +341,12 @@ class GroupCoordinator:
             if self._held.get(held.group.name) is held:  # not given up meanwhile
                 held.group.generation_written(generation)  # before the commits that wait: they are of the former one
 
-    async def _release(self, name: str, claim: GroupClaim) -> None:
-        async with self._locks.hold(name):
-            if name in self._held:
-                return
-            try:
-                await claim.release()
-            except CoordinationError:
-                self._unreleased[name] = claim
-
-    async def _release_all(self, claims: Mapping[str, GroupClaim]) -> None:
-        turns = FairTurns(self._clock, self._resting)
-        for name, claim in claims.items():
-            if turns.over:
-                await turns.rest()
-            if name not in self._held:
-                self._background.start(self._release(name, claim))
-
     def _give_up(self, held: HeldGroup, reason: str) -> None:
         name = held.group.name
         if self._held.get(name) is held:
             del self._held[name]
             self._log_given_up(name, reason)
-            self._background.start(self._release(name, held.claim))
+            self._releases.begin(name, held.claim)
         held.group.give_up()
 
     async def _give_up_all(self, given_up: Sequence[HeldGroup]) -> None:
@@ -392,8 +379,8 @@ class GroupCoordinator:
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
             # From now on none of them answers. To tell their members takes turns; the claims ended with the session.
-            given_up, self._held, self._unreleased = tuple(self._held.values()), {}, {}
+            given_up, self._held = tuple(self._held.values()), {}
+            self._releases.forget()
             self._background.start(self._give_up_all(given_up))
         elif state is SessionState.CONNECTED:
-            waiting, self._unreleased = self._unreleased, {}
-            self._background.start(self._release_all(waiting))
+            self._releases.go_on()
