@@ -6,7 +6,7 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from uuid import uuid4
 
@@ -17,13 +17,12 @@ from twisted.logger import Logger
 from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
 )
 from logd.broker.kafka.groups.claim_releases import ClaimReleases
 from logd.broker.kafka.groups.group import KafkaGroup
-from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
+from logd.broker.kafka.groups.group_rights import GroupRefused, check_name, refusals
 from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
 from logd.broker.kafka.groups.members import JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.topics.named_locks import NamedLocks
@@ -48,8 +47,6 @@ from logd.deferreds.locking import QueueLock
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
-#: Bytes of the longest name of a group.
-_LONGEST_NAME = 250
 #: Positions that are deleted while commits wait.
 _FORGOTTEN_TOGETHER = 10
 
@@ -106,12 +103,7 @@ class GroupCoordinator:
 
     def check(self, name: str) -> None:
         """Raise GroupRefused if the name is not allowed, or the tree cannot be asked now."""
-        try:
-            paths.group(name)
-        except ValueError as error:
-            raise GroupRefused(INVALID_GROUP_ID, str(error)) from None
-        if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
-            raise GroupRefused(INVALID_GROUP_ID, f"the name of a group has at most {_LONGEST_NAME} printable bytes")
+        check_name(name)
         if not self._in_touch:
             raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "the coordination tree does not answer this broker")
 
@@ -215,17 +207,37 @@ class GroupCoordinator:
             await self.coordination.sync()
         return KafkaPositions(self.coordination, name)
 
-    async def forget(self, name: str, places: Sequence[TopicPartition]) -> None:
-        """Delete positions of a group, some at a time: commits and generations come in between. Raises GroupRefused."""
-        for begin in range(0, len(places), _FORGOTTEN_TOGETHER):
-            some, held = places[begin : begin + _FORGOTTEN_TOGETHER], await self.held(name)
+    async def forget(
+        self, name: str, places: Sequence[TopicPartition], read: Callable[[KafkaGroup], Awaitable[Collection[str]]]
+    ) -> set[TopicPartition]:
+        """Delete positions of a group, some at a time: commits and generations come in between. Raises GroupRefused.
+
+        Positions in topics that ``read(group)`` returns stay; it is called for each generation, which may read others.
+        Returns the partitions whose positions were deleted.
+        """
+        gone: set[TopicPartition] = set()
+        left, begin = places, 0
+        seen: tuple[KafkaGroup | None, int] = None, 0
+        while begin < len(left):
+            held = await self.held(name)
+            now = (None, 0) if held is None else (held.group, held.group.generation)
+            if held is not None and now != seen:
+                kept = await read(held.group)
+                left, begin = [each for each in left[begin:] if each.topic not in kept], 0
+            seen, some = now, left[begin : begin + _FORGOTTEN_TOGETHER]
             with refusals():
-                if held is not None:
-                    async with held.lock:
-                        await held.positions.forget(some, held.claim)
-                else:
-                    async with self._locks.hold(name):
+                async with self._locks.hold(name) if held is None else held.lock:
+                    if self._held.get(name) is not held:
+                        continue
+                    if held is None:
                         await KafkaPositions(self.coordination, name).forget(some)
+                    elif held.group.generation == seen[1]:
+                        await held.positions.forget(some, held.claim)
+                    else:
+                        continue
+            gone.update(some)
+            begin += _FORGOTTEN_TOGETHER
+        return gone
 
     async def released(self, name: str) -> None:
         """Wait until a group that has become empty is given back to the tree."""
