@@ -144,7 +144,8 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         def refuse(path: str, *more: Any) -> Deferred[Any]:
             return fail(ConnectionLoss()) if path.endswith("/coordinator") else exists(path, *more)
 
-        return self.patch(tree, "exists", refuse)
+        refusing: MonkeyPatcher = self.patch(tree, "exists", refuse)
+        return refusing
 
     def test_a_claim_that_a_busy_tree_does_not_take_back(self) -> None:
         """It is given back when calls are answered again, though the session has not been interrupted."""
