@@ -14,7 +14,7 @@ from logd.broker.topics.named_locks import NamedLocks
 from logd.broker.topics.own_changes import OwnChanges
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord import paths
-from logd.coord.errors import CoordinationError, NoNode
+from logd.coord.errors import BadVersion, CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.topics import watch_topics
@@ -113,6 +113,8 @@ class TopicReconciler:
                     await removed_by(self._tree, each, self._me)
                 except ValueError as error:
                     self._log.warn("a note of a deleted topic cannot be read and is ignored: {error}", error=str(error))
+                except BadVersion as error:  # nothing of the topic is here, so this broker need not wait for it
+                    self._log.warn("a note of a deleted topic stays until the next start: {error}", error=str(error))
 
     def halt(self) -> None:
         """Stop following the tree, and stop creating and deleting logs."""

@@ -129,12 +129,12 @@ async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
     """Record that this broker has removed what it stored of a deleted topic.
 
-    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
-    an invalid note.
+    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError: BadVersion if these
+    nodes change again and again meanwhile. Raises ValueError for an invalid note.
     """
     path = paths.deleted_topic(uuid)
     attempts, listed = 0, None
-    while attempts < ATTEMPTS:
+    while True:
         try:
             data, stat = await coordination.get(path)
         except NoNode:
@@ -143,13 +143,17 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
         # The next look is a first one if another broker was faster: all of them remove the topic at the same time.
         attempts, listed = attempts + 1 if value["brokers"] == listed else 1, value["brokers"]
         value["brokers"] = left = [each for each in listed if each != broker]
+        if left and left == listed:
+            return  # as after a lost answer: to write the note again would make the attempts of others fail
         try:
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)
             else:
                 ends = await removal_of_ends(coordination, uuid)
                 await coordination.multi([*ends, Delete(path, stat.version)])
-        except (NoNode, BadVersion, NotEmpty):
+        except (NoNode, BadVersion, NotEmpty) as error:
+            if attempts == ATTEMPTS:
+                raise BadVersion(f"broker {broker} cannot be struck out of {path}: {error}", path) from error
             continue
         return
 

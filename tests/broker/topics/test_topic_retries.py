@@ -6,6 +6,8 @@ import errno
 from typing import Any
 from unittest import mock
 
+from twisted.logger import LogLevel, capturedLogs, formatEvent
+
 from logd.broker.topics.reconciler import RETRY_SECONDS
 from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
@@ -73,3 +75,30 @@ class RetryTests(MembersTestCase):
         self.assertEqual(self.one.membership.reconciler._dirty, set())
         self.assertEqual(self.nodes(paths.DELETED_TOPICS), [])
         self.assertEqual(self.nodes(paths.STORED), [])
+
+    def test_a_note_that_could_not_be_removed_is_removed_later(self) -> None:
+        """A node of others is below the topic's stored ends for a while."""
+        entry = self.create(self.one, "t", 1)
+        below = f"{paths.stored_ends(entry.uuid, 1)}/by-hand"
+        self.outcome(self.reader.create(below))
+        self.outcome(self.one.broker.administration.delete("t"))
+        self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual(self.one.partitions("t"), [])
+        self.assertEqual(len(self.nodes(paths.DELETED_TOPICS)), 1)
+        self.outcome(self.reader.delete(below))
+        self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.STORED)), ([], []))
+
+    def test_a_note_that_cannot_be_removed_at_the_start(self) -> None:
+        """The broker joins the others all the same, with a warning."""
+        self.outcome(self.reader.create(f"{paths.stored_ends('former', 1)}/by-hand", makepath=True))
+        note = b'{"topic": "former", "brokers": [1]}'
+        self.outcome(self.reader.create(paths.deleted_topic("former"), note, makepath=True))
+        self.one.kill()
+        with capturedLogs() as events:
+            self.one.start()
+            self.settle()
+        self.assertTrue(self.one.membership.reconciler.settled)
+        warnings = [formatEvent(each) for each in events if each["log_level"] is LogLevel.warn]
+        self.assertTrue([each for each in warnings if "stays until the next start" in each], warnings)
+        self.assertEqual(len(self.nodes(paths.DELETED_TOPICS)), 1)

@@ -82,6 +82,29 @@ class DeleteTopicTests(RegistryTestCase):
         self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
         self.outcome(removed_by(self.tree, "some-uuid", 1))
 
+    def test_a_broker_that_is_struck_out_already(self) -> None:
+        """The note is not written again: that would make the attempts of the others fail."""
+        self.outcome(delete_topic(self.tree, "t"))
+        path = "/brokers/deleted/some-uuid"
+        for broker in (2, 2, 3):
+            self.outcome(removed_by(self.tree, "some-uuid", broker))
+        self.assertEqual(self.outcome(self.tree.get(path))[1].version, 1)
+
+    def test_a_note_that_cannot_be_removed(self) -> None:
+        """The last broker is told so, with the reason, and can try again later."""
+        self.outcome(delete_topic(self.tree, "t"))
+        self.outcome(removed_by(self.tree, "some-uuid", 2))
+        below = f"{paths.stored_ends('some-uuid', 1)}/by-hand"
+        self.outcome(self.tree.create(below, makepath=True))
+        error = self.error(removed_by(self.tree, "some-uuid", 1))
+        self.assertIsInstance(error, BadVersion)
+        self.assertIn("/brokers/deleted/some-uuid", str(error))
+        self.assertIn(paths.stored_ends("some-uuid", 1), str(error))
+        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1,))
+        self.outcome(self.tree.delete(below))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
+
     def test_many_brokers_at_the_same_time(self) -> None:
         """Each strikes itself out, however often the others are faster, and the last one removes the note."""
         brokers = tuple(range(12))

@@ -6,7 +6,7 @@ or the broker, the members are told so (NOT_COORDINATOR), find the next coordina
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from uuid import uuid4
 
@@ -17,12 +17,12 @@ from twisted.logger import Logger
 from logd.broker.kafka.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
     NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
 )
+from logd.broker.kafka.groups.claim_releases import ClaimReleases
 from logd.broker.kafka.groups.group import KafkaGroup
-from logd.broker.kafka.groups.group_rights import GroupRefused, refusals
+from logd.broker.kafka.groups.group_rights import GroupRefused, check_name, refusals
 from logd.broker.kafka.groups.limits import GroupLimits, MemberMemory
 from logd.broker.kafka.groups.members import JoinAnswer, JoinRequest, SyncAnswer
 from logd.broker.topics.named_locks import NamedLocks
@@ -47,8 +47,6 @@ from logd.deferreds.locking import QueueLock
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
-#: Bytes of the longest name of a group.
-_LONGEST_NAME = 250
 #: Positions that are deleted while commits wait.
 _FORGOTTEN_TOGETHER = 10
 
@@ -95,8 +93,7 @@ class GroupCoordinator:
         self._locks = NamedLocks()
         self._background = Background("the groups of Kafka clients")
         self._stopped = False
-        #: Groups whose claims could not be given back while the tree did not answer.
-        self._unreleased: dict[str, GroupClaim] = {}
+        self._releases = ClaimReleases(coordination, clock, resting, self._locks, lambda name: name in self._held)
         self._unsubscribe = coordination.subscribe(self._session_is)
 
     @property
@@ -106,12 +103,7 @@ class GroupCoordinator:
 
     def check(self, name: str) -> None:
         """Raise GroupRefused if the name is not allowed, or the tree cannot be asked now."""
-        try:
-            paths.group(name)
-        except ValueError as error:
-            raise GroupRefused(INVALID_GROUP_ID, str(error)) from None
-        if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
-            raise GroupRefused(INVALID_GROUP_ID, f"the name of a group has at most {_LONGEST_NAME} printable bytes")
+        check_name(name)
         if not self._in_touch:
             raise GroupRefused(COORDINATOR_NOT_AVAILABLE, "the coordination tree does not answer this broker")
 
@@ -215,17 +207,37 @@ class GroupCoordinator:
             await self.coordination.sync()
         return KafkaPositions(self.coordination, name)
 
-    async def forget(self, name: str, places: Sequence[TopicPartition]) -> None:
-        """Delete positions of a group, some at a time: commits and generations come in between. Raises GroupRefused."""
-        for begin in range(0, len(places), _FORGOTTEN_TOGETHER):
-            some, held = places[begin : begin + _FORGOTTEN_TOGETHER], await self.held(name)
+    async def forget(
+        self, name: str, places: Sequence[TopicPartition], read: Callable[[KafkaGroup], Awaitable[Collection[str]]]
+    ) -> set[TopicPartition]:
+        """Delete positions of a group, some at a time: commits and generations come in between. Raises GroupRefused.
+
+        Positions in topics that ``read(group)`` returns stay; it is called for each generation, which may read others.
+        Returns the partitions whose positions were deleted.
+        """
+        gone: set[TopicPartition] = set()
+        left, begin = places, 0
+        seen: tuple[KafkaGroup | None, int] = None, 0
+        while begin < len(left):
+            held = await self.held(name)
+            now = (None, 0) if held is None else (held.group, held.group.generation)
+            if held is not None and now != seen:
+                kept = await read(held.group)
+                left, begin = [each for each in left[begin:] if each.topic not in kept], 0
+            seen, some = now, left[begin : begin + _FORGOTTEN_TOGETHER]
             with refusals():
-                if held is not None:
-                    async with held.lock:
-                        await held.positions.forget(some, held.claim)
-                else:
-                    async with self._locks.hold(name):
+                async with self._locks.hold(name) if held is None else held.lock:
+                    if self._held.get(name) is not held:
+                        continue
+                    if held is None:
                         await KafkaPositions(self.coordination, name).forget(some)
+                    elif held.group.generation == seen[1]:
+                        await held.positions.forget(some, held.claim)
+                    else:
+                        continue
+            gone.update(some)
+            begin += _FORGOTTEN_TOGETHER
+        return gone
 
     async def released(self, name: str) -> None:
         """Wait until a group that has become empty is given back to the tree."""
@@ -264,7 +276,7 @@ class GroupCoordinator:
         held = self._held.get(group.name)
         if held is not None and held.group is group:
             del self._held[group.name]
-            self._background.start(self._release(group.name, held.claim))
+            self._releases.begin(group.name, held.claim)
 
     async def _commit_alone(self, name: str, commits: Commits) -> int:
         """Store positions for a client that is no member, while the group has no members."""
@@ -277,7 +289,11 @@ class GroupCoordinator:
                     if error.broker != self.broker_id or name in self._held:
                         raise
                     claim = await self._claim(name)  # an earlier process has left one
-                    await claim.release()
+                    try:
+                        await claim.release()
+                    except CoordinationError:
+                        self._releases.begin(name, claim)
+                        raise
                     await positions.store_alone(commits)
         except NativeMembers:
             return UNKNOWN_MEMBER_ID  # as while the group has members among Kafka's clients
@@ -313,7 +329,7 @@ class GroupCoordinator:
             await claim.take()
         except CoordinationError as error:
             if not isinstance(error, CoordinatedElsewhere | NativeMembers):  # it may be there all the same
-                self._background.start(self._release(name, claim))
+                self._releases.begin(name, claim)
             raise
         return claim
 
@@ -337,29 +353,12 @@ class GroupCoordinator:
             if self._held.get(held.group.name) is held:  # not given up meanwhile
                 held.group.generation_written(generation)  # before the commits that wait: they are of the former one
 
-    async def _release(self, name: str, claim: GroupClaim) -> None:
-        async with self._locks.hold(name):
-            if name in self._held:
-                return
-            try:
-                await claim.release()
-            except CoordinationError:
-                self._unreleased[name] = claim
-
-    async def _release_all(self, claims: Mapping[str, GroupClaim]) -> None:
-        turns = FairTurns(self._clock, self._resting)
-        for name, claim in claims.items():
-            if turns.over:
-                await turns.rest()
-            if name not in self._held:
-                self._background.start(self._release(name, claim))
-
     def _give_up(self, held: HeldGroup, reason: str) -> None:
         name = held.group.name
         if self._held.get(name) is held:
             del self._held[name]
             self._log_given_up(name, reason)
-            self._background.start(self._release(name, held.claim))
+            self._releases.begin(name, held.claim)
         held.group.give_up()
 
     async def _give_up_all(self, given_up: Sequence[HeldGroup]) -> None:
@@ -392,8 +391,8 @@ class GroupCoordinator:
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
             # From now on none of them answers. To tell their members takes turns; the claims ended with the session.
-            given_up, self._held, self._unreleased = tuple(self._held.values()), {}, {}
+            given_up, self._held = tuple(self._held.values()), {}
+            self._releases.forget()
             self._background.start(self._give_up_all(given_up))
         elif state is SessionState.CONNECTED:
-            waiting, self._unreleased = self._unreleased, {}
-            self._background.start(self._release_all(waiting))
+            self._releases.go_on()

@@ -1,4 +1,4 @@
-"""Refusals of requests about groups, with Kafka's codes: for want of a right, and for errors of the tree."""
+"""Refusals of requests about groups, with Kafka's codes: for want of a right, for names, and for errors of the tree."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from logd.broker.kafka.error_codes import (
 )
 from logd.broker.security.requester import Requester
 from logd.broker.security.rights import Rights
+from logd.coord import paths
 from logd.coord.errors import BadArguments, CoordinationError
 from logd.coord.kafka_groups.claim import CoordinatedElsewhere, NativeMembers
 from logd.coord.kafka_groups.positions import NoSuchTopic
 from logd.errors import WireError
 from logd.security.access_rules import Operation, ResourceType
 
+#: Bytes of the longest name of a group.
+_LONGEST_NAME = 250
 #: The operations of Kafka's access lists on a group, with the rights that they need.
 _OPERATIONS = {3: Operation.READ, 6: Operation.DELETE, 8: Operation.DESCRIBE}
 
@@ -72,6 +75,16 @@ class GroupRights:
         return self._rights.may(Operation.DESCRIBE, ResourceType.CLUSTER) or self._rights.may(
             Operation.DESCRIBE, ResourceType.GROUP, group
         )
+
+
+def check_name(group: str) -> None:
+    """Raise GroupRefused if no group can have that name."""
+    try:
+        paths.group(group)
+    except ValueError as error:
+        raise GroupRefused(INVALID_GROUP_ID, str(error)) from None
+    if len(group.encode()) > _LONGEST_NAME or not group.isprintable():
+        raise GroupRefused(INVALID_GROUP_ID, f"the name of a group has at most {_LONGEST_NAME} printable bytes")
 
 
 @contextmanager

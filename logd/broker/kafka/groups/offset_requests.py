@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from logd.broker.kafka.error_codes import (
@@ -16,6 +17,7 @@ from logd.broker.kafka.error_codes import (
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from logd.broker.kafka.groups.group import KafkaGroup
 from logd.broker.kafka.groups.group_rights import GroupRefused, GroupRights, refusals
 from logd.broker.kafka.groups.subscriptions import CONSUMER, subscribed_topics
 from logd.broker.requests.core import BrokerCore
@@ -142,6 +144,7 @@ class OffsetRequests:
         error = 0
         read: set[str] = set()
         there: set[TopicPartition] = set()
+        kept: set[TopicPartition] = set()
         forbidden: dict[str, int] = {}
         turns = self._turns()
         try:
@@ -154,20 +157,20 @@ class OffsetRequests:
             forbidden = await self._forbidden(Operation.READ, (each.topic for each in doomed), turns)
             # Behind those turns: a group that gets members meanwhile may read what is to be deleted.
             held = await self._groups.held(request.group_id)
-            if held is not None and held.group.roster:
-                if held.group.roster.protocol_type != CONSUMER:
-                    raise GroupRefused(NON_EMPTY_GROUP)
-                read = await subscribed_topics(held.group, (each.name for each in request.topics), turns)
+            look = partial(_read_topics, among=[each.name for each in request.topics], turns=turns)
+            if held is not None:
+                read = await look(held.group)
             positions = await self._groups.positions(request.group_id)
             with refusals():
                 there = set(await positions.places())
             if not there and (held is None or not held.group.roster):
                 raise GroupRefused(GROUP_ID_NOT_FOUND)
-            forgotten = [
+            wanted = [
                 where for where in doomed if where in there and where.topic not in read and where.topic not in forbidden
             ]
-            await self._groups.forget(request.group_id, forgotten)
-            names = sorted({where.topic for where in forgotten})
+            gone = await self._groups.forget(request.group_id, wanted, look)
+            kept = set(wanted) - gone
+            names = sorted({where.topic for where in gone})
             self._log.record(self._rights.requester, "delete positions of group", request.group_id, topics=names)
         except GroupRefused as refused:
             error = NON_EMPTY_GROUP if refused.code == INCONSISTENT_GROUP_PROTOCOL else refused.code
@@ -189,8 +192,12 @@ class OffsetRequests:
             for part in topic.partitions:
                 if turns.over:
                     await turns.rest()
+                is_kept = TopicPartition(topic.name, part.partition_index) in kept
                 row.partitions.append(
-                    kind.OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
+                    kind.OffsetDeleteResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=GROUP_SUBSCRIBED_TO_TOPIC if is_kept else code,
+                    )
                 )
         return OFFSET_DELETE.response(error_code=error, throttle_time_ms=0, topics=topics)
 
@@ -208,3 +215,12 @@ class OffsetRequests:
     def _is_name(self, where: TopicPartition) -> bool:
         """Return whether there may be a position: names of no topic may not be names of nodes either."""
         return self._topics.get(where.topic) is not None and where.partition >= 0
+
+
+async def _read_topics(group: KafkaGroup, among: Iterable[str], turns: FairTurns) -> set[str]:
+    """Return those of some topics that the members of a group read. Raises GroupRefused if they are no consumers."""
+    if not group.roster:
+        return set()
+    if group.roster.protocol_type != CONSUMER:
+        raise GroupRefused(NON_EMPTY_GROUP)
+    return await subscribed_topics(group, among, turns)

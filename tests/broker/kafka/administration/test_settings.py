@@ -157,6 +157,8 @@ class IncrementalAlterConfigsTests(SettingsTestCase):
             (APPEND, "delete", "compact,delete"),
             (APPEND, "compact", "compact,delete"),
             (SUBTRACT, "compact", "delete"),
+            (APPEND, "compact, delete,compact", "delete,compact"),
+            (SUBTRACT, "compact, compact", "delete"),
         ):
             self.assertEqual(self.increment(peer, ("cleanup.policy", operation, value)).error_code, 0)
             self.assertEqual(self.values(peer, "cleanup.policy"), [(expected, 1)])

@@ -15,7 +15,8 @@ from logd.coord.records import Create
 from logd.deferreds import fair_turns
 from logd.deferreds.fair_turns import FairTurns
 from logd.protocol.kafka.apis import APIS
-from tests.broker.kafka.groups.clients import GroupsTestCase
+from tests.broker.kafka.groups.clients import GroupClient, GroupsTestCase
+from tests.broker.kafka.rig import KafkaPeer
 
 _READ, _DELETE, _DESCRIBE = 3, 6, 8
 _NOT_KNOWN = -(1 << 31)
@@ -63,6 +64,68 @@ class OffsetDeleteTests(GroupsTestCase):
         self.patch(FairTurns, "rest", lambda turns: rested.append(turns) or rest(turns))  # type: ignore[func-returns-value]
         self.assertEqual(self.delete(("t", 0), ("u", 0)), (0, [error_codes.GROUP_SUBSCRIBED_TO_TOPIC, 0]))
         self.assertGreater(len(rested), 20)
+
+    def test_a_member_that_joins_while_very_many_positions_are_deleted(self) -> None:
+        """It has read those that are left by then, and commits some: none of them is deleted any more."""
+        first = self.client()
+        self.assertEqual(first.join(version=3, protocols=[self.reading(first, "t")]).error_code, 0)
+        self.assertEqual(first.sync({first.member_id: b"all"}).error_code, 0)
+        self.join_meanwhile(first)
+
+    def test_a_first_member_that_joins_while_very_many_positions_are_deleted(self) -> None:
+        """The group was nobody's before."""
+        self.join_meanwhile()
+
+    def join_meanwhile(self, *first: GroupClient) -> None:
+        """Delete positions in a topic, and let a member join that reads it, beside those that do not."""
+        numbers = range(60)
+        self.create("u", len(numbers))
+        for number in numbers:
+            self.access.client.create(f"/consumers/g/offsets/u/{number}", b"5", makepath=True)
+        self.settle()
+        kind = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        doomed = [kind.OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
+        deleting, member = self.kafka(), self.client()
+        self.access.client.link.delay = lambda: 0.02
+        deleting.send(OffsetDeleteRequest[0](group_id="g", topics=[kind(name="u", partitions=doomed)]))
+        for _ in range(40):
+            self.wait(0.02)
+        for each in first:
+            each.send_join(version=3, protocols=[self.reading(each, "t")])
+        member.send_join(version=3, protocols=[self.reading(member, "u")])
+        for each in (*first, member):
+            answer = self.awaited(each.peer)
+            self.assertEqual(answer.error_code, 0)
+            each.member_id, each.generation, each.leader = answer.member_id, answer.generation_id, answer.leader
+        for each in (*first, member):
+            each.send_sync({member.member_id: b"those of u"} if each.leads else {})
+        self.assertEqual(self.awaited(member.peer).assignment, b"those of u")
+        self.assertEqual(len(deleting.waiting), 1)
+        member.peer.send(member.commit_request(("u", numbers[-1], 8, "")))
+        self.assertEqual(self.awaited(member.peer).topics[0].partitions[0].error_code, 0)
+        answer = self.awaited(deleting)
+        self.access.client.link.delay = lambda: 0.0
+        self.assertEqual(answer.error_code, 0)
+        errors = [part.error_code for part in answer.topics[0].partitions]
+        left = {("u", number): (8 if number == numbers[-1] else 5, "") for number in numbers if errors[number]}
+        self.assertEqual(member.positions(), left)
+        self.assertIn(len(left), range(1, len(numbers)))
+        self.assertEqual(set(errors), {0, error_codes.GROUP_SUBSCRIBED_TO_TOPIC})
+
+    def reading(self, client: GroupClient, topic: str) -> Any:
+        """Return the protocol of a member that reads a topic."""
+        protocol = client.join_request().protocols[0]
+        protocol.metadata = encode_subscription([topic])
+        return protocol
+
+    def awaited(self, peer: KafkaPeer) -> Any:
+        """Return a client's answer, letting time pass until it comes."""
+        for _ in range(500):
+            found = peer.answers()
+            if found:
+                return found[0]
+            self.wait(0.02)
+        self.fail("no answer has come")
 
 
 class ListGroupsTests(GroupsTestCase):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from logd.broker.kafka.groups.group import KafkaGroup
 from logd.broker.kafka.groups.members import JoinAnswer
 from logd.config.kafka import KafkaSettings
 from logd.coord import paths
@@ -39,7 +41,7 @@ class CoordinatorsTests(CoordinatorsTestCase):
         for where in doomed:
             self.get(self.outsider.create(paths.group_offset("g", *where), b"5", makepath=True))
         self.trees[0].link.delay = lambda: 0.05
-        deleting = Deferred.fromCoroutine(member.broker.forget("g", doomed))
+        deleting = Deferred.fromCoroutine(member.broker.forget("g", doomed, self.read_nothing))
         self.run_for(0.5)
         committing = self.commit(member, 5)
         self.run_for(6.0)
@@ -48,6 +50,10 @@ class CoordinatorsTests(CoordinatorsTestCase):
         self.trees[0].link.delay = lambda: 0.0
         self.get(deleting)
         self.assertEqual(self.get(self.outsider.get_children("/consumers/g/offsets/gone")), [])
+
+    async def read_nothing(self, group: KafkaGroup) -> Collection[str]:
+        """Say that the members of a group read no topic."""
+        return ()
 
     def test_both_are_asked_at_once(self) -> None:
         """A create decides which of them coordinates; the other one says so."""

@@ -6,11 +6,13 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred, fail
+from twisted.python.monkey import MonkeyPatcher
 
 from logd.broker.kafka.groups.members import JoinAnswer
 from logd.coord.errors import ConnectionLoss
+from logd.coord.kafka_groups.commit_operations import Committed
 from logd.coord.records import Check, Create, Delete, GetChildren, Multi, Request, SetData
-from tests.broker.kafka.groups.coordinators import CoordinatorsTestCase, SingleMember, never_lost
+from tests.broker.kafka.groups.coordinators import T0, CoordinatorsTestCase, SingleMember, never_lost
 from tests.broker.kafka.groups.states import ASKED
 
 
@@ -133,6 +135,42 @@ class LostCoordinatorTests(CoordinatorsTestCase):
         self.mend(0)
         self.run_for(0.5)
         self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
+
+    def refuse_to_release(self) -> MonkeyPatcher:
+        """Have the tree refuse what is asked about claims, as it does at once while too many calls wait."""
+        tree: Any = self.trees[0]
+        exists = tree.exists
+
+        def refuse(path: str, *more: Any) -> Deferred[Any]:
+            return fail(ConnectionLoss()) if path.endswith("/coordinator") else exists(path, *more)
+
+        refusing: MonkeyPatcher = self.patch(tree, "exists", refuse)
+        return refusing
+
+    def test_a_claim_that_a_busy_tree_does_not_take_back(self) -> None:
+        """It is given back when calls are answered again, though the session has not been interrupted."""
+        member = self.join(0)
+        group = self.get(member.broker.member_of("g"))
+        refusing = self.refuse_to_release()
+        group.leave(member.answer.member_id, None)
+        self.run_for(3.0)
+        self.assertIsNotNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
+        refusing.restore()
+        self.run_for(1.5)
+        self.assertIsNone(self.get(self.outsider.exists("/consumers/g/coordinator")))
+
+    def test_a_claim_of_an_earlier_process_that_a_busy_tree_does_not_take_back(self) -> None:
+        """It is given back likewise, when a client that is no member has found it."""
+        path = "/consumers/g/coordinator"
+        self.get(self.outsider.create(path, b"0", ephemeral=True, makepath=True))
+        refusing = self.refuse_to_release()
+        self.assertEqual(self.refusal(self.brokers[0].commit("g", {T0: Committed(5)}, "", None, -1)), 15)
+        self.run_for(3.0)
+        stat = self.get(self.outsider.exists(path))
+        self.assertEqual(stat.ephemeral_owner, self.trees[0].session_id)
+        refusing.restore()
+        self.run_for(1.5)
+        self.assertIsNone(self.get(self.outsider.exists(path)))
 
     def test_a_claim_that_is_made_in_vain(self) -> None:
         """It is given back, though its group has no member: the look for native consumers behind it failed."""

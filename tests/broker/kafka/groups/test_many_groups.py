@@ -6,10 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.broker.kafka.groups.members import JoinAnswer
 from logd.config.kafka import KafkaSettings
+from logd.coord.ephemeral import ATTEMPTS
+from logd.coord.errors import ConnectionLoss
 from logd.coord.records import SessionState
 from logd.deferreds import fair_turns
 from tests.broker.kafka.groups.coordinators import CoordinatorsTestCase, never_lost
@@ -89,9 +91,33 @@ class ManyGroupsTests(CoordinatorsTestCase):
         for number, member in enumerate(members):
             self.get(broker.member_of(f"g{number}")).leave(member.answer.member_id, None)
         self.run_for(3.0)
-        self.assertEqual(len(broker._unreleased), _COUNT)
+        self.assertEqual(len(broker._releases), _COUNT)
         self.mend(0)
         self.run_for(0.5)
+        self.assertEqual([self.get(self.outsider.exists(f"/consumers/g{n}/coordinator")) for n in range(_COUNT)],
+                         [None] * _COUNT)  # fmt: skip
+
+    def test_claims_that_a_busy_tree_does_not_take_back(self) -> None:
+        """One of them is tried until the tree takes it, so that it has no more to do for each of the others."""
+        broker = self.brokers[0]
+        members = [self.join(0, f"g{n}") for n in range(_COUNT)]
+        asked = []
+
+        def refuse(path: str, *more: Any) -> Deferred[Any]:
+            asked.append(path)
+            return fail(ConnectionLoss())
+
+        refusing = self.patch(self.trees[0], "exists", refuse)
+        for number, member in enumerate(members):
+            self.get(broker.member_of(f"g{number}")).leave(member.answer.member_id, None)
+        self.run_for(0.5)
+        self.assertEqual(len(set(asked)), _COUNT)
+        asked.clear()
+        self.run_for(3.0)
+        self.assertLessEqual(len(asked), 3 * ATTEMPTS)
+        refusing.restore()
+        self.run_for(1.5)
+        self.assertEqual(len(broker._releases), 0)
         self.assertEqual([self.get(self.outsider.exists(f"/consumers/g{n}/coordinator")) for n in range(_COUNT)],
                          [None] * _COUNT)  # fmt: skip
 
