@@ -280,8 +280,11 @@ class PartitionQueue:
         """Give up the batches that are past their deadlines and not in flight."""
         now = self._clock.seconds()
         gathered = self.accumulator.open
-        if gathered is not None and gathered.deadline <= now:
-            self.accumulator.seal()
+        if gathered is not None:
+            if gathered.deadline <= now:
+                self.accumulator.seal()
+            elif self.accumulator.closed:
+                self._ended(gathered)  # a batch behind a full window may be open for long, and each message joins it
         cause = self._cause
         for batch in self._window.waiting:
             if batch.deadline <= now:
