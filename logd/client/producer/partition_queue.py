@@ -123,6 +123,13 @@ class PartitionQueue:
         if send.hurry:
             self.flush()
 
+    def take_cancelled_out(self) -> None:
+        """Take out now what was cancelled in this turn, before a look at ``next_bytes``: it may change the next batch.
+
+        So may a send that waited, and comes into the open batch by the room of it.
+        """
+        self.canceller.finish()
+
     def take(self) -> tuple[ProducerBatch, bool] | None:
         """Return the next batch to send now and whether it is a restart, or None."""
         if self._state is not PartitionQueueState.OPEN:
