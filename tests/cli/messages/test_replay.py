@@ -54,7 +54,7 @@ class UntilThereTests(RegistryTestCase):
 
     def test_a_tree_that_is_away(self) -> None:
         """An outage is waited for, as the consumer does."""
-        self.tree.get = self.tree.get_children = lambda *_, **__: fail(ConnectionLoss("away"))  # type: ignore[method-assign, assignment]
+        self.tree.get = self.tree.get_children = lambda *_, **__: fail(ConnectionLoss("away"))  # type: ignore[method-assign]
         self.pass_time(10 * LOOK_SECONDS)
         self.assertNoResult(self.waiting)
         self.waiting.cancel()
