@@ -15,12 +15,13 @@ from logd.backup.backup_file import Backup
 from logd.backup.beginnings import restored_ends, slot_end, slots_since
 from logd.backup.contents import SCHEMA_LAST_ID, SCHEMAS, SECURITY
 from logd.backup.reading import read_all
-from logd.checkedjson import INT64_MAX, decimal
+from logd.checkedjson import INT64_MAX, decimal, load_json
 from logd.coord import paths
 from logd.coord.elections import lost_with_the_tree
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
+from logd.coord.registries.deleted_topics import registered_again
 from logd.coord.registries.producer_ids import decode_next
 from logd.coord.registries.stored_ends import StoredEnds, read_all_ends
 from logd.coord.registries.topics import creation_of_states, decode_entry
@@ -73,6 +74,8 @@ class RestoreOutcome:
     schemas: int = 0
     #: Other nodes that the tree had already, and that have other values there.
     kept: list[str] = field(factory=list)
+    #: Topics whose deletion the backup notes, and that brokers have registered in the tree again.
+    registered_again: list[str] = field(factory=list)
     #: True if the tree got the backup's uuid of the cluster in place of a new one.
     cluster_changed: bool = False
 
@@ -161,7 +164,7 @@ async def _restore(
     elif _below(nodes, SCHEMAS):
         outcome.kept.append(SCHEMAS)
     for path in _below(nodes, paths.DELETED_TOPICS):
-        await _add(tree, path, nodes[path], outcome)
+        await _restore_note(tree, path, nodes[path], outcome)
     there = await _uuids(tree, topics)
     own = {topic.name: topic.entry.uuid for topic in topics}
 
@@ -185,6 +188,20 @@ async def _restore(
     if own.keys() - there.keys():
         await beginnings_are_past()
     await for_each(topics, topic, _AT_ONCE)
+
+
+async def _restore_note(tree: ICoordination, path: str, data: bytes, outcome: RestoreOutcome) -> None:
+    """Make the note of a topic's deletion, unless the tree has that very topic.
+
+    Beside its note the topic could not be deleted, and a broker that lost its disk would remove its stored ends.
+    """
+    again = None
+    with suppress(ValueError):
+        again = await registered_again(tree, path.rpartition("/")[2], load_json(data))
+    if again is None:
+        await _add(tree, path, data, outcome)
+    else:
+        outcome.registered_again.append(again)
 
 
 async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:

@@ -227,6 +227,22 @@ class TreesTests(RegistryTestCase):
         self.outcome(delete_topic(tree, "t"))
         self.assertIsNone(self.outcome(tree.exists("/brokers/topics/t")))
 
+    def test_the_note_of_a_topic_that_is_registered_again_is_left_out(self) -> None:
+        """A broker that was away when it was deleted has registered it in the new tree before the restoration."""
+        for number, name in enumerate(("again", "gone", "other")):
+            self.put(f"/brokers/deleted/v{number}", b'{"topic": "%s", "brokers": [1]}' % name.encode())
+        self.put("/brokers/deleted/v3", b'{"topic": "../x", "brokers": [1]}')
+        self.put("/brokers/deleted/v4", b'{"topic": 5, "brokers": [1]}')
+        backup = self.read()
+        tree = self.empty_tree()
+        for name, uuid in (("again", b'"v0"'), ("other", b'"w"')):
+            self.put(f"/brokers/topics/{name}", NODES["/brokers/topics/t"].replace(b'"u"', uuid), tree)
+        outcome = self.restore(backup, adding=True, tree=tree)
+        self.assertEqual(self.outcome(tree.get_children("/brokers/deleted")), ["v1", "v2", "v3", "v4"])
+        self.assertEqual((outcome.registered_again, outcome.kept), (["again"], []))
+        self.outcome(delete_topic(tree, "again"))
+        self.assertIsNone(self.outcome(tree.exists("/brokers/topics/again")))
+
     def test_stored_ends_that_were_left_count(self) -> None:
         """A topic that was further than the backup knows does not fall back."""
         backup = self.read()

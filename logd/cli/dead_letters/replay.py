@@ -28,6 +28,7 @@ from logd.client.producer.producer import Producer
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
+from logd.coord.registries.topics import read_topic
 from logd.deferreds.gathering import gather
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, PartitionLost, UnknownTopic
@@ -215,7 +216,7 @@ async def _run(
         assert isinstance(stream, GroupStream)
         running = ReplayRun(admin, producer, stream, consumer, to, only, ends.positions)
         reading = Deferred.fromCoroutine(running.read())
-        looking = Deferred.fromCoroutine(until_there(reactor, admin, OffsetRegistry(tree, group), topic, ends))
+        looking = Deferred.fromCoroutine(until_there(reactor, tree, group, topic, ends))
         failed: list[BaseException] = []
 
         def looked(result: object) -> None:
@@ -239,23 +240,25 @@ async def _run(
         await producer.close()
 
 
-async def until_there(clock: Clock, admin: Admin, offsets: OffsetRegistry, topic: str, ends: ReplayEnds) -> None:
+async def until_there(clock: Clock, tree: ICoordination, group: str, topic: str, ends: ReplayEnds) -> None:
     """Return once the group's stored positions have reached the ends, whichever member stored them.
 
-    Raises UnknownTopic if the topic is deleted, or made again, before: its positions would never come so far.
+    Raises UnknownTopic if the topic is deleted, or made again, before: its positions would never come so far. The tree
+    is asked for that, since a broker that has not reached it yet knows no other topics than those that it stores.
     """
+    offsets = OffsetRegistry(tree, group)
     while True:
         with suppress(CoordinationError):
             stored = await offsets.read_all(topic)
             reached = {number: each.position or 0 for number, each in stored.items()}
             if all(reached.get(number, 0) >= end for number, end in ends.positions.items()):
                 return
-        try:
-            uuid = (await admin.describe(topic)).uuid
-        except UnknownTopic:
-            uuid = ""
-        except LogdError:  # the brokers are away; the consumer waits for them too
-            uuid = ends.uuid
+        uuid = ends.uuid
+        with suppress(CoordinationError, ValueError):
+            try:
+                uuid = (await read_topic(tree, topic)).uuid
+            except UnknownTopic:
+                uuid = ""
         if uuid != ends.uuid:
             change = "made again" if uuid else "deleted"
             raise UnknownTopic(f"topic {topic!r} was {change} during the replay: letters not replayed by then are gone")

@@ -9,9 +9,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from logd.client.admin.admin import Admin
+from logd.clientcore.metadata import described
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, UnknownTopic
 from logd.interfaces import Clock
+from logd.protocol.requests.metadata import MetadataResponseV1
 
 #: Seconds between two looks at the topic.
 LOOK_SECONDS = 1.0
@@ -49,7 +51,10 @@ async def _look(clock: Clock, admin: Admin, topic: str, uuid: str) -> None:
     while True:
         await sleep(clock, LOOK_SECONDS)
         try:
-            found = (await admin.describe(topic)).uuid
+            answer = await admin.metadata((topic,))
+            if isinstance(answer, MetadataResponseV1) and not answer.cluster:
+                continue  # a broker that has not reached the tree knows no other topics than those that it stores
+            found = described(answer, topic).uuid
         except UnknownTopic:
             found = ""
         except LogdError:  # the brokers are away; the consumer waits for them too

@@ -112,7 +112,12 @@ def _json(outcome: RestoreOutcome) -> dict[str, Any]:
         "security": outcome.security,
         "schemas": outcome.schemas,
         "kept": sorted(outcome.kept),
+        "registered_again": sorted(outcome.registered_again),
     }
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(sorted(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def _show(outcome: RestoreOutcome) -> None:
@@ -130,16 +135,20 @@ def _show(outcome: RestoreOutcome) -> None:
             "each log begins empty, behind every position that was given, once its broker runs "
             f"(broker{'s' if len(brokers) > 1 else ''} {named})"
         )
-    replicated = sorted(topic.name for topic in outcome.topics if topic.entry.replicated)
+    replicated = [topic.name for topic in outcome.topics if topic.entry.replicated]
     if replicated:
-        shown = ", ".join(replicated[:_NAMED]) + (", ..." if len(replicated) > _NAMED else "")
         complain(
-            f"{counted(len(replicated), 'topic')} with replicas ({shown}) will have no leader before "
+            f"{counted(len(replicated), 'topic')} with replicas ({_first(replicated)}) will have no leader before "
             "`logd elect TOPIC --unclean`, once all brokers run: nobody knows any more which replicas were in sync"
         )
     for what, names in (("topics", outcome.kept_topics), ("nodes", outcome.kept)):
         if names:
-            shown = ", ".join(sorted(names)[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-            complain(f"{len(names)} {what} of the tree were left as they are: {shown}")
+            complain(f"{len(names)} {what} of the tree were left as they are: {_first(names)}")
+    if outcome.registered_again:
+        complain(
+            f"{counted(len(outcome.registered_again), 'topic')} of the tree had been deleted before the backup "
+            f"({_first(outcome.registered_again)}): registered again by brokers that were away then; delete again what "
+            "is not wanted"
+        )
     if outcome.cluster_changed:
         complain("the cluster has its former uuid again: restart brokers that ran, so that they tell it to clients")

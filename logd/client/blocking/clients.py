@@ -21,9 +21,12 @@ from twisted.python.failure import Failure
 from logd.client.blocking.group_stream import BlockingGroupStream
 from logd.client.blocking.publish_queue import PublishedRun, PublishQueue, memory_of
 from logd.client.blocking.reactor_thread import (
+    ReactorStopped,
     call_there,
     check_not_forked,
+    check_running,
     running_reactor,
+    wait_running,
     wait_there,
 )
 from logd.client.blocking.stream import BlockingStream
@@ -51,7 +54,8 @@ class SendResult:
 
     _log = Logger()
 
-    def __init__(self) -> None:
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
         self._done = threading.Event()
         self._result: Sent | Failure | None = None
         self._seen = False
@@ -59,12 +63,13 @@ class SendResult:
     def wait(self, timeout: float | None = None) -> Sent:
         """Wait for the set to be delivered, at most ``timeout`` seconds; return its place.
 
-        Raises TimeoutError (the set is still under way), or the error that ``Producer.send`` fails with.
+        Raises TimeoutError (the set is still under way), ClientClosed (the reactor was stopped before the result was
+        known), or the error that ``Producer.send`` fails with.
         """
         if not self.done:
             check_not_forked()
         try:
-            done = self._done.wait(timeout)
+            done = wait_running(self._reactor, self._done.wait, timeout)
         except BaseException:  # Ctrl-C: the waiting caller knows that it did not learn the result
             self._seen = True
             raise
@@ -115,7 +120,7 @@ class BlockingProducer:
         #: Sends, flushes, and runs of published messages, in the order of the calls.
         self._outbox: queue.SimpleQueue[_Send | _FlushRequest | PublishedRun] = queue.SimpleQueue()
         self._places = threading.Semaphore(SENDS_BETWEEN)
-        self._published = PublishQueue(self._producer.settings.buffer_bytes)
+        self._published = PublishQueue(self._reactor, self._producer.settings.buffer_bytes)
         self._wanted = threading.Lock()
         self._closed = False
 
@@ -129,10 +134,10 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
-        check_not_forked()
-        result = SendResult()
+        check_running(self._reactor)
+        result = SendResult(self._reactor)
         size = memory_of(messages)
-        self._places.acquire()
+        wait_running(self._reactor, lambda seconds: self._places.acquire(timeout=seconds))
         try:
             self._published.hold(size)
         except BaseException:  # Ctrl-C
@@ -161,7 +166,7 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
-        check_not_forked()
+        check_running(self._reactor)
         if type(payload) is bytes and key is None and timestamp is None and not headers:
             size = len(payload)
         else:
@@ -181,16 +186,17 @@ class BlockingProducer:
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
-        check_not_forked()
+        check_running(self._reactor)
         self._published.wait(timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all earlier messages are delivered or have failed, at most ``timeout`` seconds.
 
-        Raises TimeoutError, and PublishFailed if published messages were not delivered; see Producer.flush.
+        Raises TimeoutError, PublishFailed if published messages were not delivered (see Producer.flush), and
+        ClientClosed once the reactor was stopped.
         """
-        check_not_forked()
-        flushed = _FlushRequest()
+        check_running(self._reactor)
+        flushed = _FlushRequest(self._reactor)
         self._published.end_run(lambda: self._put(flushed))
         try:
             flushed.wait(timeout)
@@ -200,19 +206,20 @@ class BlockingProducer:
     def close(self, timeout: float | None = None) -> None:
         """Flush for at most ``timeout`` seconds (``delivery_timeout`` by default) and disconnect.
 
-        Sets not delivered by then fail.
+        Sets not delivered by then fail. After the reactor was stopped there is nothing to do.
         """
         if not self._closed:
             self._closed = True
             limit = self._producer.settings.delivery_timeout if timeout is None else timeout
             deadline = time.monotonic() + limit
             try:
-                with suppress(TimeoutError, PublishFailed):  # told by on_error, or in the log
+                with suppress(TimeoutError, PublishFailed, ReactorStopped):  # told by on_error, or in the log
                     self.flush(limit)
             except KeyboardInterrupt:
-                call_there(self._reactor, lambda: self._producer.close(0.0))
+                with suppress(ReactorStopped):
+                    call_there(self._reactor, lambda: self._producer.close(0.0))
                 raise
-            if self._reactor.running:  # else its connections are gone, and nothing would ever answer
+            with suppress(ReactorStopped):  # its connections are gone
                 # The rest of the time is for what a producer does last, such as the audit's counts of these very sets.
                 wait_there(self._reactor, lambda: self._producer.close(max(0.0, deadline - time.monotonic())))
 
@@ -317,12 +324,13 @@ class BlockingConsumer:
         """End all streams and disconnect; a group's consumer commits and releases its partitions first.
 
         After ``timeout`` seconds (None: the ``leave_timeout`` of the group) it no longer waits for that; claims that
-        are not released by then end with the session.
+        are not released by then end with the session. After the reactor was stopped there is nothing to do.
         """
-        if timeout is None:
-            wait_there(self._reactor, self._consumer.close)
-        else:
-            wait_there(self._reactor, lambda: fired_within(self._reactor, timeout, self._consumer.close()))
+        with suppress(ReactorStopped):
+            if timeout is None:
+                wait_there(self._reactor, self._consumer.close)
+            else:
+                wait_there(self._reactor, lambda: fired_within(self._reactor, timeout, self._consumer.close()))
 
     def __enter__(self) -> Self:
         return self

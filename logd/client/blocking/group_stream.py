@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from operator import length_hint
 from typing import Any
 
 from attrs import frozen
 
-from logd.client.blocking.reactor_thread import call_there
+from logd.client.blocking.reactor_thread import ReactorStopped, call_there
 from logd.client.blocking.stream import BATCHES_BETWEEN, BlockingStream, Pump
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.fetching.batches import MessageBatch
@@ -109,8 +110,9 @@ class BlockingGroupStream(BlockingStream):
 
     def _put_back(self, message: Message) -> None:
         hand = self._group_pump.hand
-        if hand is None or not call_there(self._reactor, lambda: self._group_pump.is_back(hand)):
-            super()._put_back(message)
+        with suppress(ReactorStopped):  # then nothing is read any more
+            if hand is None or not call_there(self._reactor, lambda: self._group_pump.is_back(hand)):
+                super()._put_back(message)
 
     def _count_handled(self, message: Message) -> None:
         if not self._group_pump.taken:  # else asking for the next one counts

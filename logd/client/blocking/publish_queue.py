@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from attrs import define, field
 
+from logd.client.blocking.reactor_thread import wait_running
 from logd.client.producer.producer import Messages, Producer
 from logd.errors import LogdError, ProducerBufferFull
 from logd.protocol.message import Message
@@ -54,7 +56,8 @@ class PublishQueue:
     The bytes of sends count as well.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, reactor: Any, limit: int) -> None:
+        self._reactor = reactor
         self._limit = limit
         self._held = 0
         self._change = threading.Condition()
@@ -100,16 +103,19 @@ class PublishQueue:
             put()
 
     def wait(self, timeout: float | None) -> None:
-        """Wait for room, at most ``timeout`` seconds. Raises TimeoutError."""
+        """Wait for room, at most ``timeout`` seconds. Raises TimeoutError, and ReactorStopped."""
         with self._change:
-            if not self._change.wait_for(lambda: self._held < self._limit, timeout):
+            if not wait_running(self._reactor, self._wait_for_room, timeout):
                 raise TimeoutError(f"no room for published messages within {timeout:g} seconds")
 
     def hold(self, size: int) -> None:
-        """Count the bytes of a send, once there is room; ``give`` ends that."""
+        """Count the bytes of a send, once there is room; ``give`` ends that. Raises ReactorStopped."""
         with self._change:
-            self._change.wait_for(lambda: self._held < self._limit)
+            wait_running(self._reactor, self._wait_for_room)
             self._held += size
+
+    def _wait_for_room(self, seconds: float) -> bool:
+        return self._change.wait_for(lambda: self._held < self._limit, seconds)
 
     async def carry(self, run: PublishedRun, producer: Producer) -> None:
         """Publish the messages of a run, on the reactor's thread, waiting for room each time."""

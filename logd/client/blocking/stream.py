@@ -10,7 +10,13 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
 from logd.client.blocking.handling import BlockingHandling
-from logd.client.blocking.reactor_thread import call_there, check_not_forked, wait_there
+from logd.client.blocking.reactor_thread import (
+    ReactorStopped,
+    call_there,
+    check_not_forked,
+    check_running,
+    wait_there,
+)
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
@@ -108,7 +114,10 @@ class BlockingStream:
             yield batch
 
     def get(self, timeout: float | None = None) -> Message:
-        """Return one message. Raises TimeoutError, and ClientClosed when the stream is closed."""
+        """Return one message.
+
+        Raises TimeoutError, and ClientClosed once the stream is closed or the reactor stopped.
+        """
         while True:
             for message in self._messages:
                 return message
@@ -150,7 +159,8 @@ class BlockingStream:
         As MessageStream.handle with one message at a time: a message that fails is tried again ``retries`` times, then
         stored in the topic ``dead_letters``, and counts as handled once it is flushed there. Raises DeadLetterFailed,
         without ``dead_letters`` the function's own error, and the errors of reading; then the message comes again.
-        Raises ConfigurationError for settings that are not allowed, and for ``concurrency`` and ``timeout``.
+        Raises ConfigurationError for settings that are not allowed, and for ``concurrency`` and ``timeout``, and
+        ClientClosed once the reactor was stopped.
         """
         reactor, stream = self._reactor, self._stream
         letters = call_there(reactor, lambda: stream.dead_letters(dead_letters))
@@ -159,7 +169,11 @@ class BlockingStream:
             if letters is not None:
                 wait_there(reactor, lambda: letters.add(message, error, attempts))
 
-        handling = BlockingHandling(function, None if letters is None else add, lambda: stream.state.closed, settings)
+        def is_closed() -> bool:
+            check_running(reactor)
+            return stream.state.closed
+
+        handling = BlockingHandling(function, None if letters is None else add, is_closed, settings)
         for message in self:
             handled = False
             try:
@@ -170,7 +184,7 @@ class BlockingStream:
             if not handled:
                 return
             self._count_handled(message)
-            if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
+            if is_closed():  # the function closed it: the rest of the batch at hand is not handled
                 return
 
     def _put_back(self, message: Message) -> None:
@@ -207,8 +221,9 @@ class BlockingStream:
         return self._stream.jumps
 
     def close(self) -> None:
-        """End the stream."""
-        call_there(self._reactor, self._stream.close)
+        """End the stream; with a reactor that was stopped it has ended already."""
+        with suppress(ReactorStopped):
+            call_there(self._reactor, self._stream.close)
 
     def _advance(self, timeout: float | None) -> bool:
         batch = self._next_batch(timeout)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from logd.client.blocking.reactor_thread import wait_running
 from logd.client.consumer.dropped import afresh
 
 T = TypeVar("T")
@@ -53,10 +54,10 @@ class ThreadQueue(Generic[T]):
     def get(self, timeout: float | None = None) -> T | None:
         """Return the next item, waiting at most ``timeout`` seconds (for ever by default); None at the end.
 
-        Raises TimeoutError, or the error that ended the queue.
+        Raises TimeoutError, ReactorStopped, or the error that ended the queue.
         """
         with self._changed:
-            if not self._changed.wait_for(lambda: self._items or self._ended, timeout):
+            if not wait_running(self._reactor, self._wait, timeout):
                 raise TimeoutError(f"nothing came within {timeout:g} seconds")
             if not self._items:
                 if self._error is not None:
@@ -66,6 +67,9 @@ class ThreadQueue(Generic[T]):
             if self._waiting is not None and len(self._items) * 2 <= self._limit:
                 self._reactor.callFromThread(self._resume)
             return item
+
+    def _wait(self, seconds: float) -> bool:
+        return self._changed.wait_for(lambda: bool(self._items) or self._ended, seconds)
 
     def _resume(self) -> None:
         waiting, self._waiting = self._waiting, None

@@ -123,6 +123,13 @@ class PartitionQueue:
         if send.hurry:
             self.flush()
 
+    def take_cancelled_out(self) -> None:
+        """Take out now what was cancelled in this turn, before a look at ``next_bytes``: it may change the next batch.
+
+        So may a send that waited, and comes into the open batch by the room of it.
+        """
+        self.canceller.finish()
+
     def take(self) -> tuple[ProducerBatch, bool] | None:
         """Return the next batch to send now and whether it is a restart, or None."""
         if self._state is not PartitionQueueState.OPEN:
@@ -280,8 +287,11 @@ class PartitionQueue:
         """Give up the batches that are past their deadlines and not in flight."""
         now = self._clock.seconds()
         gathered = self.accumulator.open
-        if gathered is not None and gathered.deadline <= now:
-            self.accumulator.seal()
+        if gathered is not None:
+            if gathered.deadline <= now:
+                self.accumulator.seal()
+            elif self.accumulator.closed:
+                self._ended(gathered)  # a batch behind a full window may be open for long, and each message joins it
         cause = self._cause
         for batch in self._window.waiting:
             if batch.deadline <= now:

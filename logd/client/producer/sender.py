@@ -84,6 +84,7 @@ class BrokerSender:
         total = 0
         wake = self.wake
         for queue in list(self._awake):
+            queue.take_cancelled_out()
             if parts and total + queue.next_bytes > LARGEST_REQUEST:
                 break
             # A queue that had to wait here may have got another leader meanwhile.

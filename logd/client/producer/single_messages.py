@@ -199,8 +199,14 @@ class SingleMessages:
         pool = self._pool
         held = message.size + RECORD_MEMORY
         last = self._behind
-        if last is None or last.messages.topic != topic or not pool.line or pool.line[-1] is not last.place:
-            deadline = self._clock.seconds() + self._settings.delivery_timeout
+        deadline = self._clock.seconds() + self._settings.delivery_timeout
+        if (
+            last is None
+            or last.messages.topic != topic
+            or deadline - last.messages.deadline > self._settings.joining_seconds
+            or not pool.line
+            or pool.line[-1] is not last.place
+        ):
             messages = HeldMessages(topic, self._unfinished, deadline)
             last = self._behind = _Behind(messages, pool, self._router)
             last.place = pool.wait_behind(last.admit)

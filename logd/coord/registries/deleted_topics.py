@@ -126,11 +126,27 @@ async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int
     return tuple(_read_note(path, data)["brokers"])
 
 
+async def registered_again(coordination: ICoordination, uuid: str, note: object) -> str | None:
+    """Return the name of the deleted topic of a note if the tree has that very topic all the same; None if not.
+
+    In a tree that was lost, a broker that was away when the topic was deleted registers it again, and a restored note
+    does not belong beside it. Raises CoordinationError.
+    """
+    name = note.get("topic") if isinstance(note, dict) else None
+    if not isinstance(name, str):
+        return None
+    try:
+        data, _ = await coordination.get(paths.topic(name))
+        return name if decode_entry(name, data).uuid == uuid else None
+    except (NoNode, ValueError):
+        return None
+
+
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
     """Record that this broker has removed what it stored of a deleted topic.
 
-    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError: BadVersion if these
-    nodes change again and again meanwhile. Raises ValueError for an invalid note.
+    The last broker removes the note, and with it the topic's stored ends, unless the topic was registered again. Raises
+    CoordinationError: BadVersion if these nodes change again and again meanwhile. Raises ValueError for an invalid note.
     """
     path = paths.deleted_topic(uuid)
     attempts, listed = 0, None
@@ -149,7 +165,8 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)
             else:
-                ends = await removal_of_ends(coordination, uuid)
+                again = await registered_again(coordination, uuid, value)
+                ends = await removal_of_ends(coordination, uuid) if again is None else []
                 await coordination.multi([*ends, Delete(path, stat.version)])
         except (NoNode, BadVersion, NotEmpty) as error:
             if attempts == ATTEMPTS:

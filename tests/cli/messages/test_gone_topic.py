@@ -11,7 +11,27 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.cli.messages.gone_topic import LOOK_SECONDS, LOOKS, read_while_there
 from logd.client.admin.admin import Admin
 from logd.errors import BrokerUnavailable, OffsetOutOfRange, UnknownTopic
-from tests.cli.messages.test_replay import Described
+from logd.protocol.requests.metadata import MetadataResponse, MetadataResponseV1, TopicMetadata
+
+
+class Described:
+    """A double of Admin: the topic has ``uuid``, or is not known if that is empty; or each call raises ``error``."""
+
+    def __init__(self) -> None:
+        self.uuid = "uuid"
+        self.error: Exception | None = None
+        #: None for a broker of an earlier release.
+        self.cluster: str | None = "c"
+
+    async def metadata(self, topics: tuple[str]) -> MetadataResponse:
+        """See Admin."""
+        if self.error is not None:
+            raise self.error
+        (topic,) = topics
+        found = TopicMetadata(topic, 0 if self.uuid else UnknownTopic.code, self.uuid, ())
+        if self.cluster is None:
+            return MetadataResponse((), (found,))
+        return MetadataResponseV1((), (found,), self.cluster)
 
 
 class ReadWhileThereTests(SynchronousTestCase):
@@ -48,7 +68,7 @@ class ReadWhileThereTests(SynchronousTestCase):
 
     def test_a_deleted_topic(self) -> None:
         """Its end never comes."""
-        self.admin.error = UnknownTopic("there is none")
+        self.admin.uuid = ""
         self.clock.advance(LOOK_SECONDS)
         self.assertNoResult(self.running)
         self.pass_looks()
@@ -61,6 +81,22 @@ class ReadWhileThereTests(SynchronousTestCase):
         self.pass_looks()
         error = self.failureResultOf(self.running, UnknownTopic).value
         self.assertIn("topic 'clicks' was made again before", str(error))
+
+    def test_a_broker_that_has_not_reached_the_tree(self) -> None:
+        """It knows the topics of its own directory alone, as they were when it was stopped."""
+        self.admin.cluster = ""
+        for self.admin.uuid in ("", "former"):
+            self.clock.pump([LOOK_SECONDS] * 10)
+            self.assertNoResult(self.running)
+        self.admin.cluster, self.admin.uuid = "c", ""
+        self.pass_looks()
+        self.failureResultOf(self.running, UnknownTopic)
+
+    def test_a_broker_of_an_earlier_release(self) -> None:
+        """It does not tell the cluster, and is believed."""
+        self.admin.cluster, self.admin.uuid = None, ""
+        self.pass_looks()
+        self.failureResultOf(self.running, UnknownTopic)
 
     def test_an_outage_and_an_interruption(self) -> None:
         """The first is waited for, and the second ends the reading."""

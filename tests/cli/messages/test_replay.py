@@ -5,77 +5,57 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator
 from contextlib import redirect_stderr
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
+from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli.dead_letters.replay import LOOK_SECONDS, ReplayEnds, ReplayRun, until_there
-from logd.client.admin.admin import Admin
 from logd.client.consumer.fetching.losses import Loss
-from logd.coord.registries.offsets import OffsetRegistry
-from logd.errors import BrokerUnavailable, UnknownTopic
-from logd.protocol.requests.metadata import TopicMetadata
+from logd.coord import paths
+from logd.coord.errors import ConnectionLoss
+from logd.errors import UnknownTopic
+from tests.backup.test_backup_file import NODES
+from tests.coord.registries.rig import RegistryTestCase
 
 
-class Described:
-    """A double of Admin: describes a topic by ``uuid``, or fails with ``error``."""
-
-    def __init__(self) -> None:
-        self.uuid = "uuid"
-        self.error: Exception | None = None
-
-    async def describe(self, topic: str) -> TopicMetadata:
-        """See Admin."""
-        if self.error is not None:
-            raise self.error
-        return TopicMetadata(topic, 0, self.uuid, ())
-
-
-class NoOffsets:
-    """A double of OffsetRegistry: of a group that has stored nothing."""
-
-    async def read_all(self, topic: str) -> dict[int, Any]:
-        """See OffsetRegistry."""
-        return {}
-
-
-class UntilThereTests(SynchronousTestCase):
-    """A replay whose positions do not move."""
+class UntilThereTests(RegistryTestCase):
+    """A replay whose positions do not move, in a topic with the uuid "u"."""
 
     def setUp(self) -> None:
         """Begin to wait for one partition's end."""
-        self.clock, self.admin = Clock(), Described()
-        self.waiting: Deferred[None] = Deferred.fromCoroutine(
-            until_there(
-                self.clock,
-                cast(Admin, self.admin),
-                cast(OffsetRegistry, NoOffsets()),
-                "orders.dead",
-                ReplayEnds("uuid", {0: 100}, 100),
-            )
-        )
+        super().setUp()
+        self.entry = NODES["/brokers/topics/t"]
+        self.outcome(self.tree.create(paths.topic("t"), self.entry, makepath=True))
+        ends = ReplayEnds("u", {0: 100}, 100)
+        self.waiting = Deferred.fromCoroutine(until_there(self.clock, self.tree, "g", "t", ends))
+        self.pass_time(2 * LOOK_SECONDS)
         self.assertNoResult(self.waiting)
+
+    def test_positions_at_the_end(self) -> None:
+        """It is over."""
+        self.outcome(self.tree.create(paths.group_offset("g", "t", 0), b"100", makepath=True))
+        self.pass_time(2 * LOOK_SECONDS)
+        self.assertIsNone(self.successResultOf(self.waiting))
 
     def test_a_deleted_topic(self) -> None:
         """The positions of a topic that was deleted never come to the end: the replay fails."""
-        self.admin.error = UnknownTopic("there is none")
-        self.clock.advance(LOOK_SECONDS)
+        self.outcome(self.tree.delete(paths.topic("t")))
+        self.pass_time(2 * LOOK_SECONDS)
         error = self.failureResultOf(self.waiting, UnknownTopic).value
-        self.assertIn("topic 'orders.dead' was deleted during the replay", str(error))
+        self.assertIn("topic 't' was deleted during the replay", str(error))
 
     def test_a_topic_that_is_made_again(self) -> None:
         """A new topic of the same name has other letters."""
-        self.admin.uuid = "another"
-        self.clock.advance(LOOK_SECONDS)
+        self.outcome(self.tree.set(paths.topic("t"), self.entry.replace(b'"u"', b'"v"')))
+        self.pass_time(2 * LOOK_SECONDS)
         error = self.failureResultOf(self.waiting, UnknownTopic).value
-        self.assertIn("topic 'orders.dead' was made again during the replay", str(error))
+        self.assertIn("topic 't' was made again during the replay", str(error))
 
-    def test_brokers_that_are_away(self) -> None:
+    def test_a_tree_that_is_away(self) -> None:
         """An outage is waited for, as the consumer does."""
-        self.admin.error = BrokerUnavailable("away")
-        self.clock.pump([LOOK_SECONDS] * 10)
+        self.tree.get = self.tree.get_children = lambda *_, **__: fail(ConnectionLoss("away"))  # type: ignore[method-assign]
+        self.pass_time(10 * LOOK_SECONDS)
         self.assertNoResult(self.waiting)
         self.waiting.cancel()
         self.failureResultOf(self.waiting)

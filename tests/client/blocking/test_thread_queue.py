@@ -14,6 +14,8 @@ from logd.client.blocking.thread_queue import ThreadQueue
 class ReactorCalls:
     """A reactor's thread that runs calls when the test says so."""
 
+    running = True
+
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
 

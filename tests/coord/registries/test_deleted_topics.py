@@ -170,6 +170,14 @@ class DeleteTopicTests(RegistryTestCase):
         self.assertIsInstance(error, BadVersion)
         self.assertIn(f"remove {path}", str(error))
 
+    def test_the_stored_ends_of_a_topic_that_exists_stay(self) -> None:
+        """Though a note tells of its deletion: without them a lost log would give positions again."""
+        self.outcome(self.tree.create("/brokers/deleted/some-uuid", b'{"topic": "t", "brokers": [1]}', makepath=True))
+        self.outcome(self.tree.create(paths.stored_ends("some-uuid", 1), b"{}", makepath=True))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
+        self.assertIsNotNone(self.outcome(self.tree.exists(paths.stored_ends("some-uuid", 1))))
+
     def test_a_delete_takes_any_number_of_positions(self) -> None:
         """1,500 of them do not fit into one change."""
         for number in range(1, 1500):

@@ -73,12 +73,17 @@ class BatchAccumulator:
         """Return whether there is an open batch that may leave although it is not full."""
         return self.open is not None and (self.due or self._settings.linger == 0)
 
+    @property
+    def closed(self) -> bool:
+        """Return whether the open batch takes no further messages, as they would fail too soon with its first one."""
+        return self._clock.seconds() > self._closing
+
     def with_room(self, messages: int, size: int) -> ProducerBatch:
         """Return the open batch, or a new one where it has no room for messages of ``size`` bytes in all."""
         batch = self.open
         if batch is not None and (
             batch.encoded
-            or self._clock.seconds() > self._closing
+            or self.closed
             or batch.bytes + size > self._settings.batch_bytes
             or len(batch.records) + messages > min(self._most, batch.form.most_messages)
         ):
@@ -112,6 +117,7 @@ class BatchAccumulator:
             if batch is not None and (
                 not batch.encoded
                 or batch.given
+                or self.closed
                 or batch.bytes + len(data) > self._settings.batch_bytes
                 or batch.messages + messages > self._most
             ):
