@@ -146,7 +146,7 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
     """Record that this broker has removed what it stored of a deleted topic.
 
     The last broker removes the note, and with it the topic's stored ends, unless the topic was registered again. Raises
-    CoordinationError: BadVersion if these nodes change again and again meanwhile. Raises ValueError for an invalid note.
+    CoordinationError: BadVersion if these nodes change again and again. Raises ValueError for an invalid note.
     """
     path = paths.deleted_topic(uuid)
     attempts, listed = 0, None
