@@ -14,6 +14,7 @@ from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group_stream import GroupStream
+from logd.errors import WrongPartition
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
 
@@ -52,6 +53,21 @@ class GroupPump(Pump):
             where = stream.topic if topic is None else topic, partition
             if where == (hand.batch.topic, hand.batch.partition):
                 self.hand = None
+
+    def give_up(self, message: Message) -> bool:
+        """Let reading go on at a message of the batch in hand that is not handled; return whether it does so here.
+
+        It does not where the partition was taken away, even if it has come back since.
+        """
+        self._before_report()  # the messages before it are handled
+        hand, self.hand = self.hand, None  # else asking for the next message would count this one
+        if hand is not None and self.is_back(hand):
+            return False
+        try:
+            self.seek(message.partition, message.id, message.topic)
+        except WrongPartition:
+            return False
+        return True
 
     def count(self, hand: InHand, item: Message | MessageBatch) -> None:
         """Mark an item of a batch as handled, unless its partition has come back since."""
@@ -108,9 +124,8 @@ class BlockingGroupStream(BlockingStream):
         call_there(self._reactor, lambda: self._group_pump.name(hand, item))
 
     def _put_back(self, message: Message) -> None:
-        hand = self._group_pump.hand
-        if hand is None or not call_there(self._reactor, lambda: self._group_pump.is_back(hand)):
-            super()._put_back(message)
+        if call_there(self._reactor, lambda: self._group_pump.give_up(message)):
+            self._drop_at_hand(message.topic or "", message.partition, message.id)
 
     def _count_handled(self, message: Message) -> None:
         if not self._group_pump.taken:  # else asking for the next one counts

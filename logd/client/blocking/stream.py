@@ -138,11 +138,7 @@ class BlockingStream:
         Raises WrongPartition, ConfigurationError.
         """
         call_there(self._reactor, lambda: self._pump.seek(partition, position, topic))
-        where = self.topic if topic is None else topic, partition
-        if self._batch is not None and (self._batch.topic, self._batch.partition) == where:
-            self._batch.messages.clear()
-            self._batch = None
-        self._positions[where] = position
+        self._drop_at_hand(self.topic if topic is None else topic, partition, position)
 
     def handle(self, function: Callable[[Message], Any], *, dead_letters: str | None = None, **settings: Any) -> None:
         """Call ``function(message)`` with each message, in this thread, until the stream is closed.
@@ -177,6 +173,13 @@ class BlockingStream:
         """Let reading go on at a message that is not handled."""
         with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
             self.seek(message.partition, message.id, message.topic)
+
+    def _drop_at_hand(self, topic: str, partition: int, position: int) -> None:
+        """Drop the rest of the batch at hand if it is of a partition in which reading goes on at ``position``."""
+        if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
+            self._batch.messages.clear()
+            self._batch = None
+        self._positions[topic, partition] = position
 
     def _count_handled(self, message: Message) -> None:
         """Do nothing; streams of groups count what is handled."""

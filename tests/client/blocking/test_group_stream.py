@@ -34,8 +34,8 @@ _CLOCK = cast(Clock, reactor)
 ENTRY = 13
 
 
-class BlockingGroupTests(BlockingTestCase):
-    """Groups whose consumers block."""
+class BlockingGroupTestCase(BlockingTestCase):
+    """A group's tree, and a topic of two partitions."""
 
     async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time
         """Make a tree, and a topic of two partitions of a hundred messages each."""
@@ -70,6 +70,10 @@ class BlockingGroupTests(BlockingTestCase):
             data, _ = await self.eye.get(paths.group_offset("g", "topic1", number))
             total += int(data or b"0") // ENTRY
         return total
+
+
+class BlockingGroupTests(BlockingGroupTestCase):
+    """Groups whose consumers block."""
 
     async def test_messages_between_the_threads_are_not_committed(self) -> None:
         """The message that the thread has in hand is not, either; the rest is committed at close."""
