@@ -138,15 +138,19 @@ class BlockingGroupStream(BlockingStream):
         return advanced
 
     def _take_begun(self) -> MessageBatch | None:
+        if not length_hint(self._messages):
+            return None
+        return call_there(self._reactor, self._take_begun_there)  # in one step: else its rest might look handled
+
+    def _take_begun_there(self) -> MessageBatch | None:
         pump = self._group_pump
-        hand, pump.hand = pump.hand, None  # else its rest would look as if it were handled
+        hand = pump.hand
         delivered = 0 if hand is None else len(hand.batch.messages) - length_hint(self._messages)
         begun = super()._take_begun()
         if begun is None or hand is None:
-            pump.hand = hand
             return begun
         if pump.taken and delivered:
-            self._reactor.callFromThread(pump.count, hand, hand.batch.messages[delivered - 1])
+            pump.count(hand, hand.batch.messages[delivered - 1])
         pump.hand = InHand(begun, None, len(begun.messages))
         return begun
 

@@ -101,10 +101,7 @@ class BlockingStream:
 
     def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
         """Yield batches, for ever or until none comes within ``timeout`` seconds (TimeoutError)."""
-        begun = self._take_begun()
-        if begun is not None:
-            yield begun
-        while (batch := self._next_batch(timeout)) is not None:
+        while (batch := self._take_begun() or self._next_batch(timeout)) is not None:  # no batch is false
             yield batch
 
     def get(self, timeout: float | None = None) -> Message:

@@ -123,15 +123,12 @@ class Handling:
 
     async def _read(self) -> None:
         state, works = self._state, self._works
-        begun = state.take_begun()
         while True:
             while len(works) >= self._settings.concurrency and self._error is None:
                 await self._free.new()
             if self._error is not None:
                 return
-            batch, begun = begun, None
-            if batch is None:
-                batch = await state.next(state.take_batch)
+            batch = await state.next(state.take_rest_or_batch)
             if batch is None:
                 return
             fetch = state.fetch_of(batch.topic, batch.partition)

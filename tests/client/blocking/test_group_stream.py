@@ -130,6 +130,24 @@ class BlockingGroupTests(BlockingGroupTestCase):
         self.assertEqual(seen, [(ENTRY * 3, 7), (0, 10), (ENTRY * 10, 10)])
         self.assertEqual(await self.committed(), 20)
 
+    async def test_batches_go_on_with_the_rest_of_one_that_was_begun_in_between(self) -> None:
+        """The body of the loop takes one message; the rest of its batch is the loop's next batch."""
+        tree = await self.tree()
+        self.logs[1].data.clear()
+
+        def work() -> list[tuple[int, int]]:
+            with self.group(tree, decode_messages=10) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                seen = []
+                for batch in islice(stream.batches(), 3):
+                    seen.append((batch.position, len(batch.messages)))
+                    if len(seen) == 1:
+                        self.assertEqual(stream.get().id, ENTRY * 10)
+                return seen
+
+        self.assertEqual(await self.on_thread(work), [(0, 10), (ENTRY * 11, 9), (ENTRY * 20, 10)])
+        self.assertEqual(await self.committed(), 20)
+
     async def test_messages_count_when_the_application_names_them(self) -> None:
         """With commit="handled" nothing else does."""
         tree = await self.tree()
