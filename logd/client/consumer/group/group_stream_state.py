@@ -112,6 +112,12 @@ class GroupStreamState(StreamState):
             del self._past[key]
             self.assign([fetch])
 
+    def assign_failed(self, fetch: PartitionFetch, error: Exception) -> None:
+        """Assign a partition whose first position cannot be found: reading fails with the error until ``seek``."""
+        fetch.error = error
+        self.assign([fetch])
+        self._arrived((fetch,))
+
     def stop(self) -> None:
         """Hand nothing more over, and drop the bytes held: all partitions are taken away."""
         self._settle_audit()
