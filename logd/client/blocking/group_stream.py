@@ -127,8 +127,8 @@ class BlockingGroupStream(BlockingStream):
         if call_there(self._reactor, lambda: self._group_pump.give_up(message)):
             self._drop_at_hand(message.topic or "", message.partition, message.id)
 
-    def _count_handled(self, message: Message) -> None:
-        if not self._group_pump.taken:  # else asking for the next one counts
+    def _count_handled(self, message: Message, *, last: bool) -> None:
+        if last or not self._group_pump.taken:  # else asking for the next one counts
             self._reactor.callFromThread(self._group_pump.name, self._group_pump.hand, message)
 
     def _advance(self, timeout: float | None) -> bool:

@@ -162,8 +162,9 @@ class BlockingStream:
                     self._put_back(message)
             if not handled:
                 return
-            self._count_handled(message)
-            if stream.state.closed:  # the function closed it: the rest of the batch at hand is not handled
+            closed = stream.state.closed  # perhaps by the function: the rest of the batch at hand is not handled
+            self._count_handled(message, last=closed)
+            if closed:
                 return
 
     def _put_back(self, message: Message) -> None:
@@ -178,8 +179,8 @@ class BlockingStream:
             self._batch = None
         self._positions[topic, partition] = position
 
-    def _count_handled(self, message: Message) -> None:
-        """Do nothing; streams of groups count what is handled."""
+    def _count_handled(self, message: Message, *, last: bool) -> None:
+        """Do nothing; streams of groups count what is handled. ``last``: the next message is not asked for."""
 
     @property
     def gaps(self) -> int:

@@ -13,6 +13,7 @@ from logd.client.blocking.clients import Consumer
 from logd.client.blocking.group_stream import BlockingGroupStream
 from logd.client.consumer.group_stream import GroupStream
 from logd.protocol.message import Message
+from logd.testing.inprocess.client import InProcessCoordination
 from tests.client.blocking.test_group_stream import ENTRY, BlockingGroupTestCase
 
 
@@ -23,6 +24,28 @@ class BlockingGroupHandlingTests(BlockingGroupTestCase):
         """Leave the messages of one partition alone."""
         await super().setUp()
         self.logs[1].data.clear()
+
+    async def test_the_message_whose_function_closes_the_stream_counts(self) -> None:
+        """Whatever ``commit`` says: else a message that tells a program to end would come again at each start."""
+        for number, how in enumerate(("taken", "handled")):
+            tree = await self.tree()
+
+            def work(tree: InProcessCoordination = tree, how: str = how) -> list[int]:
+                handled: list[int] = []
+                with self.group(tree, commit=how, rebalance_delay=0.2) as consumer:
+                    (stream,) = consumer.create_message_streams("topic1", 1)
+
+                    def handle(message: Message) -> None:
+                        handled.append(message.id // ENTRY)
+                        if len(handled) == 5:
+                            stream.close()
+
+                    stream.handle(handle)
+                return handled
+
+            begin = 5 * number
+            self.assertEqual(await self.on_thread(work), list(range(begin, begin + 5)))
+            self.assertEqual(await self.committed(), begin + 5)
 
     async def test_a_message_that_fails_while_its_partition_is_taken_away_comes_again(self) -> None:
         """The application asks for the next one before the positions are committed."""
