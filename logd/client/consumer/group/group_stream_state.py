@@ -142,7 +142,9 @@ class GroupStreamState(StreamState):
         """Drop a partition that another consumer owns; nothing of it is committed any more."""
         fetch = self._fetches.pop(where, None)
         if fetch is None:
-            self._past.pop(where, None)
+            past = self._past.pop(where, None)
+            if past is not None:
+                self._forget(past)
             return
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where and length_hint(self.messages):
