@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from operator import length_hint
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
@@ -14,6 +14,7 @@ from logd.client.blocking.reactor_thread import call_there, check_not_forked, wa
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.stream import MessageStream
 from logd.errors import ClientClosed, WrongPartition
 from logd.protocol.message import Message
@@ -22,13 +23,25 @@ from logd.protocol.message import Message
 BATCHES_BETWEEN = 4
 
 
+class CarriedBatch(NamedTuple):
+    """A batch on its way to the thread, and the partition fetch that it came from."""
+
+    batch: MessageBatch
+    fetch: PartitionFetch | None
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Return the batch's partition."""
+        return self.batch.topic, self.batch.partition
+
+
 class Pump:
     """Carries a stream's batches into the queue of another thread. Runs on the reactor's thread alone.
 
     Nothing in it refers to the BlockingStream, so that a dropped one is noticed.
     """
 
-    def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
+    def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[CarriedBatch]) -> None:
         self._stream: MessageStream | None = stream
         self.thread_queue = thread_queue
         self._running: Deferred[None] = succeed(None)
@@ -45,7 +58,7 @@ class Pump:
             failed = stream.failed
             stream.seek(partition, position, topic)
             where = stream.topic if topic is None else topic, partition
-            self.thread_queue.drop(lambda batch: (batch.topic, batch.partition) == where)
+            self.thread_queue.drop(lambda carried: carried.where == where)
             if failed:
                 self.begin()
 
@@ -59,7 +72,8 @@ class Pump:
     async def _carry(self, stream: MessageStream) -> None:
         try:
             async for batch in stream.batches():
-                room = self.thread_queue.put(batch)
+                fetch = stream.state.fetch_of(batch.topic, batch.partition)
+                room = self.thread_queue.put(CarriedBatch(batch, fetch))
                 if room is not None:
                     await room
         except CancelledError:
@@ -233,8 +247,12 @@ class BlockingStream:
         return batch._replace(messages=rest, position=position)
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
+        carried = self._take(timeout)
+        return None if carried is None else carried.batch
+
+    def _take(self, timeout: float | None) -> CarriedBatch | None:
         check_not_forked()
-        batch = self._thread_queue.get(timeout)
-        if batch is not None:
-            self._positions[batch.topic, batch.partition] = batch.next_position
-        return batch
+        carried = self._thread_queue.get(timeout)
+        if carried is not None:
+            self._positions[carried.where] = carried.batch.next_position
+        return carried

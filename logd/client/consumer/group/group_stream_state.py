@@ -60,7 +60,7 @@ class GroupStreamState(StreamState):
         if isinstance(item, RawChunk):
             raw = self._raw.get(fetch)
             position = -1 if raw is None else raw.behind(item, up_to)
-        if mark < position <= fetch.position:
+        if mark < position <= self._handed(fetch):  # one behind that is of before the partition went and came back
             self._marks[fetch] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:

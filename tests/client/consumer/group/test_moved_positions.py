@@ -6,6 +6,7 @@ from twisted.internet.defer import Deferred
 
 from logd.coord.groups.group_changes import move_positions
 from logd.coord.registries.offsets import OffsetRegistry
+from logd.protocol.message import Message
 from logd.topic import TopicPartition
 from tests.client.groups import Application, ClientGroupTestCase
 
@@ -29,6 +30,35 @@ class MovedPositionsTests(ClientGroupTestCase):
         moving = Deferred.fromCoroutine(move())
         self.run_for(2.0)
         self.successResultOf(moving)
+
+    def stored(self, app: Application) -> int:
+        """Commit, and return the stored position."""
+        committing = app.consumer.commit()
+        self.run_for(0.05)
+        self.successResultOf(committing)
+        return int(self.committed(0, "one"))
+
+    def test_a_message_from_before_does_not_count_for_those_that_were_not_handed_over_again(self) -> None:
+        """The application still has it when reading begins again at the start, also in a topic made again."""
+        app = Application(self, "one", commit="handled", commit_interval=0.0)
+        self.run_for(0.5)
+        (stream,) = app.streams
+        for again in (self.reset, self.made_again):
+            messages = [self.successResultOf(stream.get()) for _ in range(8)]
+            stream.handled(messages[-2])
+            self.assertEqual(self.stored(app), messages[-2].next_position)
+            again()
+            first = self.successResultOf(stream.get())
+            self.assertEqual(first.id, 0)
+            stream.handled(messages[-1])
+            self.assertEqual(self.stored(app), 0)
+            stream.handled(first)
+            self.assertEqual(self.stored(app), first.next_position)
+
+    def made_again(self) -> None:
+        """Make the topic again, and let the group settle."""
+        self.make_again("one", [Message(b"other-%d" % number) for number in range(50)])
+        self.run_for(3.0)
 
     def test_nothing_is_kept_of_the_partitions_of_before(self) -> None:
         """A process that lives through many resets does not grow by them."""
