@@ -52,7 +52,7 @@ class BlockingGroupHandlingTests(BlockingGroupTestCase):
         first, second = await self.tree(), await self.tree()
         finishing: Deferred[None] = Deferred()
 
-        def work() -> tuple[int, int]:
+        def work() -> int:
             others: list[Consumer] = []
             with self.group(
                 first, consumer_name="a", on_revoked=lambda places: finishing, revoke_timeout=60.0
