@@ -37,7 +37,8 @@ class AsyncioGroupStream(AsyncioStream):
     def handled(self, item: Message | MessageBatch | RawChunk) -> None:
         """Mark an item, and all before it in its partition, as handled (``commit="handled"``).
 
-        Has no effect if the stream has lost the partition since, or with ``commit="taken"``.
+        Has no effect if the stream has lost the partition since, or with ``commit="taken"``. GroupStream.handled of
+        logd.client has what holds for a partition that has come back at an earlier position.
         """
         self._bond.check()
         self._group_stream.handled(item)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from operator import length_hint
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
@@ -20,6 +20,7 @@ from logd.client.blocking.reactor_thread import (
 from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.stream import MessageStream
 from logd.errors import ClientClosed, WrongPartition
 from logd.protocol.message import Message
@@ -28,13 +29,25 @@ from logd.protocol.message import Message
 BATCHES_BETWEEN = 4
 
 
+class CarriedBatch(NamedTuple):
+    """A batch on its way to the thread, and the partition fetch that it came from."""
+
+    batch: MessageBatch
+    fetch: PartitionFetch | None
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Return the batch's partition."""
+        return self.batch.topic, self.batch.partition
+
+
 class Pump:
     """Carries a stream's batches into the queue of another thread. Runs on the reactor's thread alone.
 
     Nothing in it refers to the BlockingStream, so that a dropped one is noticed.
     """
 
-    def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
+    def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[CarriedBatch]) -> None:
         self._stream: MessageStream | None = stream
         self.thread_queue = thread_queue
         self._running: Deferred[None] = succeed(None)
@@ -51,7 +64,7 @@ class Pump:
             failed = stream.failed
             stream.seek(partition, position, topic)
             where = stream.topic if topic is None else topic, partition
-            self.thread_queue.drop(lambda batch: (batch.topic, batch.partition) == where)
+            self.thread_queue.drop(lambda carried: carried.where == where)
             if failed:
                 self.begin()
 
@@ -65,7 +78,8 @@ class Pump:
     async def _carry(self, stream: MessageStream) -> None:
         try:
             async for batch in stream.batches():
-                room = self.thread_queue.put(batch)
+                fetch = stream.state.fetch_of(batch.topic, batch.partition)
+                room = self.thread_queue.put(CarriedBatch(batch, fetch))
                 if room is not None:
                     await room
         except CancelledError:
@@ -107,10 +121,7 @@ class BlockingStream:
 
     def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
         """Yield batches, for ever or until none comes within ``timeout`` seconds (TimeoutError)."""
-        begun = self._take_begun()
-        if begun is not None:
-            yield begun
-        while (batch := self._next_batch(timeout)) is not None:
+        while (batch := self._take_begun() or self._next_batch(timeout)) is not None:  # no batch is false
             yield batch
 
     def get(self, timeout: float | None = None) -> Message:
@@ -147,11 +158,7 @@ class BlockingStream:
         Raises WrongPartition, ConfigurationError.
         """
         call_there(self._reactor, lambda: self._pump.seek(partition, position, topic))
-        where = self.topic if topic is None else topic, partition
-        if self._batch is not None and (self._batch.topic, self._batch.partition) == where:
-            self._batch.messages.clear()
-            self._batch = None
-        self._positions[where] = position
+        self._drop_at_hand(self.topic if topic is None else topic, partition, position)
 
     def handle(self, function: Callable[[Message], Any], *, dead_letters: str | None = None, **settings: Any) -> None:
         """Call ``function(message)`` with each message, in this thread, until the stream is closed.
@@ -183,8 +190,9 @@ class BlockingStream:
                     self._put_back(message)
             if not handled:
                 return
-            self._count_handled(message)
-            if is_closed():  # the function closed it: the rest of the batch at hand is not handled
+            closed = is_closed()  # perhaps by the function: the rest of the batch at hand is not handled
+            self._count_handled(message, last=closed)
+            if closed:
                 return
 
     def _put_back(self, message: Message) -> None:
@@ -192,8 +200,15 @@ class BlockingStream:
         with suppress(WrongPartition, ClientClosed):  # the partition may belong to others by now
             self.seek(message.partition, message.id, message.topic)
 
-    def _count_handled(self, message: Message) -> None:
-        """Do nothing; streams of groups count what is handled."""
+    def _drop_at_hand(self, topic: str, partition: int, position: int) -> None:
+        """Drop the rest of the batch at hand if it is of a partition in which reading goes on at ``position``."""
+        if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
+            self._batch.messages.clear()
+            self._batch = None
+        self._positions[topic, partition] = position
+
+    def _count_handled(self, message: Message, *, last: bool) -> None:
+        """Do nothing; streams of groups count what is handled. ``last``: the next message is not asked for."""
 
     @property
     def gaps(self) -> int:
@@ -247,8 +262,12 @@ class BlockingStream:
         return batch._replace(messages=rest, position=position)
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
+        carried = self._take(timeout)
+        return None if carried is None else carried.batch
+
+    def _take(self, timeout: float | None) -> CarriedBatch | None:
         check_not_forked()
-        batch = self._thread_queue.get(timeout)
-        if batch is not None:
-            self._positions[batch.topic, batch.partition] = batch.next_position
-        return batch
+        carried = self._thread_queue.get(timeout)
+        if carried is not None:
+            self._positions[carried.where] = carried.batch.next_position
+        return carried

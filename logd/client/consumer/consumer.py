@@ -166,8 +166,9 @@ class Consumer:
         """Commit the handled positions of a group's consumer (see GroupStream). Fires when they are stored.
 
         Fails with PartitionLost, naming partitions that another consumer owns by now (the others are stored), with a
-        CoordinationError when the tree did not answer, and with ClientClosed. Raises ConfigurationError without a
-        group.
+        CoordinationError when the tree did not answer, with SessionExpired (one of these) from the end of a session
+        until partitions are given again: what was handled since the last commit comes again. Fails with ClientClosed,
+        too. Raises ConfigurationError without a group.
         """
         if self.group is None:
             raise ConfigurationError("commit() is for consumers of a group: give group='NAME'")

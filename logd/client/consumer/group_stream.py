@@ -47,7 +47,10 @@ class GroupStream(MessageStream):
 
         ``up_to``: the end of the last whole entry up to the end of a RawChunk, where ``raw`` does not find it.
 
-        Has no effect when the partition was taken away since, or with ``commit="taken"``.
+        Has no effect when the partition was taken away since, or with ``commit="taken"``. A message does not tell when
+        it was handed over: where the partition has come back at an earlier position (``logd groups reset``), or its
+        topic was made again, an item of before counts once as much was handed over again. So an application that keeps
+        items to mark them later forgets those of ``on_revoked``.
         """
         self.group_state.handled(item, up_to)
 

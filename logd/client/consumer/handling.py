@@ -101,7 +101,7 @@ class Handling:
         state = self._state
         state.begin_handling(self._interrupt)
         try:
-            self._reading = Deferred.fromCoroutine(self._read())
+            self._reading = _cancellable(Deferred.fromCoroutine(self._read()))
             try:
                 await self._reading
             except CancelledError:
@@ -123,15 +123,12 @@ class Handling:
 
     async def _read(self) -> None:
         state, works = self._state, self._works
-        begun = state.take_begun()
         while True:
-            while len(works) >= self._settings.concurrency and self._error is None:
+            while len(works) >= self._settings.concurrency and not self._ending:
                 await self._free.new()
-            if self._error is not None:
+            if self._ending:
                 return
-            batch, begun = begun, None
-            if batch is None:
-                batch = await state.next(state.take_batch)
+            batch = await state.next(state.take_rest_or_batch)
             if batch is None:
                 return
             fetch = state.fetch_of(batch.topic, batch.partition)
@@ -198,6 +195,8 @@ class Handling:
         if iscoroutine(result):
             result = Deferred.fromCoroutine(result)
         if isinstance(result, Deferred):
+            if self._over:  # the function has cancelled the handling
+                result.cancel()
             limit = self._settings.timeout
             await (with_timeout(self._clock, limit, result) if limit else result)
         elif isasyncgen(result) or isgenerator(result) or isawaitable(result):
@@ -205,6 +204,10 @@ class Handling:
                 f"the handler returned {type(result).__name__}, which nothing here waits for: "
                 "return a Deferred, or be an async function without yield (asyncio's are for logd.aio)"
             )
+
+    @property
+    def _ending(self) -> bool:
+        return self._over or self._error is not None
 
     def _goes_on(self, work: BatchInWork) -> bool:
         return not self._over and not self._state.closed and self._is_current(work)
@@ -244,6 +247,22 @@ class MisusedHandler(ConfigurationError):
 
 def _place(work: BatchInWork) -> tuple[str, int]:
     return work.fetch.topic, work.fetch.partition
+
+
+def _cancellable(running: Deferred[None]) -> Deferred[None]:
+    """Return a Deferred with the result of a coroutine, which fails at once when it is cancelled.
+
+    To cancel the coroutine's own Deferred has no effect while the coroutine runs, such as from a function that it
+    calls.
+    """
+    waiting: Deferred[None] = Deferred(lambda _: running.cancel())
+
+    def ended(result: Any) -> None:
+        if not waiting.called:
+            waiting.callback(result)  # a Failure fails it
+
+    running.addBoth(ended)
+    return waiting
 
 
 def _end_of(running: Deferred[None]) -> Deferred[None]:

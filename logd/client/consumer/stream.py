@@ -68,12 +68,9 @@ class MessageStream:
         WrongPartition for one that the stream does not have; a group's stream waits until it is given it.
         """
         state = self.state
-        begun = state.take_begun()
-        if begun is not None:
-            yield begun
         ended = state.ended(until)
         while not ended():
-            batch = await state.next(state.take_batch, ended)
+            batch = await state.next(state.take_rest_or_batch, ended)
             if batch is None:
                 return
             yield batch
@@ -81,7 +78,6 @@ class MessageStream:
     async def raw(self, until: Mapping[int, int] | None = None) -> AsyncIterator[RawChunk]:
         """Yield the bytes of the log as they come, not decoded and not checked. ``until`` as in ``batches``."""
         state = self.state
-        state.put_back_begun()
         ended = state.ended(until)
         while not ended():
             chunk = await state.next(state.take_raw, ended)

@@ -130,7 +130,8 @@ class StreamState:
         return None
 
     def take_raw(self) -> RawChunk | None:
-        """Return the next raw bytes, if there are any."""
+        """Return the next raw bytes, if there are any: first those of a batch that was begun message by message."""
+        self._put_back_begun()
         ready = self._ready
         while ready:
             fetch = next(iter(ready))
@@ -156,8 +157,12 @@ class StreamState:
             self.messages = iter(batch.messages)
         return self.messages
 
-    def take_begun(self) -> MessageBatch | None:
-        """Return the rest of a batch that was begun message by message, if there is any."""
+    def take_rest_or_batch(self) -> MessageBatch | None:
+        """Return the rest of a batch that was begun message by message, else the next batch, if there is one."""
+        begun = self._take_begun()
+        return self.take_batch() if begun is None else begun
+
+    def _take_begun(self) -> MessageBatch | None:
         batch = self._batch
         return self._rest(batch) if batch is not None and length_hint(self.messages) else None
 
@@ -167,10 +172,9 @@ class StreamState:
         self._batch = None
         return rest
 
-    def put_back_begun(self) -> None:
-        """Continue at the rest of a batch that was begun message by message, if there is any."""
+    def _put_back_begun(self) -> None:
         self._settle_audit()
-        rest = self.take_begun()
+        rest = self._take_begun()
         fetch = None if rest is None else self.fetch_of(rest.topic, rest.partition)
         if rest is not None and fetch is not None:
             fetch.seek(rest.position)

@@ -105,7 +105,10 @@ class Claims:
                 if where in held and held[where].position != position
             }
             lost: list[TopicPartition] = []
-            for where in [where for where in wanted if held[where].unsure is not None]:
+            unsure = [where for where in wanted if held[where].unsure is not None]
+            if unsure:
+                await self._coordination.sync()  # another server of the ensemble may not have the commit yet
+            for where in unsure:
                 if not await self._sure(where, held[where]):
                     lost.append(where)
                     del wanted[where]

@@ -130,7 +130,8 @@ class GroupMembership:
         """Commit the positions that the reader has handled.
 
         Fails with PartitionLost when some partitions turned out to belong to others (the rest is committed), with
-        ClientClosed after ``leave``, and with a CoordinationError.
+        ClientClosed after ``leave``, and with a CoordinationError: SessionExpired from the end of the share's session
+        until another share is delivered.
         """
         return Deferred.fromCoroutine(self._commit())
 

@@ -84,6 +84,8 @@ class GroupShare:
         self._session = 0
         #: The subscription whose share was delivered last. Another object has other streams, though it may be equal.
         self._delivered: Subscription | None = None
+        #: The session of the share that was delivered last; 0 before the first.
+        self._delivered_in = 0
 
     @property
     def consumer(self) -> str:
@@ -130,7 +132,7 @@ class GroupShare:
                 tenure.lost(where)
         self._callbacks.rebalancing()
         await tenure.stop()
-        await self.commit()
+        await self._store_handled()
         tenure.end()
         await self._claims.release()
         subscription = self.subscription
@@ -139,7 +141,7 @@ class GroupShare:
         positions = await self._claims.claim(registries.share(self.consumer))
         if coordination.session_id != session or not tenure.in_touch:
             raise SessionExpired(f"group {self.group!r}: the session changed during the rebalance")
-        self._delivered = subscription
+        self._delivered, self._delivered_in = subscription, session
         tenure.begin(self._claims.streams, positions, registries)  # as they were before the positions were read
 
     async def _look(self, subscription: Subscription) -> Registries:
@@ -166,8 +168,18 @@ class GroupShare:
     async def commit(self) -> list[TopicPartition]:
         """Commit the handled positions; return the partitions that turned out to belong to others.
 
-        Those are given up, and the rest is committed. Raises CoordinationError.
+        Those are given up, and the rest is committed. Raises CoordinationError; SessionExpired if the session of the
+        share that was delivered last is over, since what was handled in it cannot be stored any more.
         """
+        session = self._delivered_in
+        lost = await self._store_handled()
+        if session and session != self._coordination.session_id:
+            raise SessionExpired(
+                f"group {self.group!r}: the session has ended: messages handled since the last commit come again"
+            )
+        return lost
+
+    async def _store_handled(self) -> list[TopicPartition]:
         return self._give_up(await self._claims.commit(self._tenure.handled))
 
     def stop(self) -> None:
@@ -204,7 +216,7 @@ class GroupShare:
             await self._tenure.stop()
             while self._in_session():
                 try:
-                    await self.commit()
+                    await self._store_handled()
                     await self._claims.release()
                     await self._registration.end()
                     return

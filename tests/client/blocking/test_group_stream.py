@@ -9,15 +9,11 @@ from os import urandom
 from typing import Any, cast
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from logd.client.blocking.clients import Consumer
 from logd.client.blocking.group_stream import BlockingGroupStream
-from logd.client.blocking.reactor_thread import wait_there
 from logd.coord import paths
-from logd.coord.groups.group_changes import move_positions
-from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
@@ -27,15 +23,15 @@ from logd.interfaces import Clock
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination
-from logd.topic import TopicEntry, TopicPartition
+from logd.topic import TopicEntry
 from tests.client.blocking.test_clients import BlockingTestCase
 
 _CLOCK = cast(Clock, reactor)
 ENTRY = 13
 
 
-class BlockingGroupTests(BlockingTestCase):
-    """Groups whose consumers block."""
+class BlockingGroupTestCase(BlockingTestCase):
+    """A group's tree, and a topic of two partitions."""
 
     async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time
         """Make a tree, and a topic of two partitions of a hundred messages each."""
@@ -70,6 +66,10 @@ class BlockingGroupTests(BlockingTestCase):
             data, _ = await self.eye.get(paths.group_offset("g", "topic1", number))
             total += int(data or b"0") // ENTRY
         return total
+
+
+class BlockingGroupTests(BlockingGroupTestCase):
+    """Groups whose consumers block."""
 
     async def test_messages_between_the_threads_are_not_committed(self) -> None:
         """The message that the thread has in hand is not, either; the rest is committed at close."""
@@ -126,6 +126,24 @@ class BlockingGroupTests(BlockingTestCase):
         self.assertEqual(seen, [(ENTRY * 3, 7), (0, 10), (ENTRY * 10, 10)])
         self.assertEqual(await self.committed(), 20)
 
+    async def test_batches_go_on_with_the_rest_of_one_that_was_begun_in_between(self) -> None:
+        """The body of the loop takes one message; the rest of its batch is the loop's next batch."""
+        tree = await self.tree()
+        self.logs[1].data.clear()
+
+        def work() -> list[tuple[int, int]]:
+            with self.group(tree, decode_messages=10) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                seen = []
+                for batch in islice(stream.batches(), 3):
+                    seen.append((batch.position, len(batch.messages)))
+                    if len(seen) == 1:
+                        self.assertEqual(stream.get().id, ENTRY * 10)
+                return seen
+
+        self.assertEqual(await self.on_thread(work), [(0, 10), (ENTRY * 11, 9), (ENTRY * 20, 10)])
+        self.assertEqual(await self.committed(), 20)
+
     async def test_messages_count_when_the_application_names_them(self) -> None:
         """With commit="handled" nothing else does."""
         tree = await self.tree()
@@ -159,98 +177,6 @@ class BlockingGroupTests(BlockingTestCase):
         self.assertEqual(sorted({*mine, *theirs}), sorted(every))
         self.assertLessEqual(len(mine) + len(theirs), 201)
 
-    async def reset(self) -> None:
-        """Move the group's positions to the start, as `logd groups reset --force` does."""
-        seen = await OffsetRegistry(self.eye, "g").read_all("topic1")
-        places = {TopicPartition("topic1", number): offset for number, offset in seen.items()}
-        await move_positions(self.eye, "g", places, dict.fromkeys(places, 0))
-
-    def reset_meanwhile(self, stream: BlockingGroupStream, given: list[int]) -> None:
-        """Move the positions while the thread has a message, until messages of before it are between the threads."""
-        before = len(given)
-        wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(self.reset()))
-        deadline = time.monotonic() + 60.0
-        while len(given) == before or len(stream._thread_queue._items) < 4:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
-
-    async def test_a_message_from_before_a_reset_does_not_count_behind_it(self) -> None:
-        """The thread is busy with it while the positions are moved to the start: all before it is to be read again."""
-        for how in ("taken", "handled"):
-            tree = await self.tree()
-            given: list[int] = []
-
-            def work(tree: InProcessCoordination = tree, how: str = how, given: list[int] = given) -> int:
-                with self.group(
-                    tree, decode_messages=10, commit=how, on_assigned=lambda places: given.append(len(places))
-                ) as consumer:
-                    (stream,) = consumer.create_message_streams("topic1", 1)
-                    assert isinstance(stream, BlockingGroupStream)
-                    for message in islice(stream, 25):
-                        stream.handled(message)
-                    consumer.commit()
-                    self.reset_meanwhile(stream, given)
-                    stream.handled(message)
-                    again = stream.get(60.0)
-                    consumer.commit()
-                    return again.id
-
-            self.assertEqual(await self.on_thread(work), 0)
-            self.assertEqual(await self.committed(), 0)
-
-    async def test_a_message_that_was_handled_during_a_reset_does_not_count_behind_it(self) -> None:
-        """Its function has returned when the positions are at the start."""
-        tree = await self.tree()
-        given: list[int] = []
-        handled: list[int] = []
-        stored: list[int] = []
-
-        def work() -> None:
-            with self.group(
-                tree, decode_messages=10, commit="handled", on_assigned=lambda places: given.append(len(places))
-            ) as consumer:
-                (stream,) = consumer.create_message_streams("topic1", 1)
-                assert isinstance(stream, BlockingGroupStream)
-
-                def handle(message: Message) -> None:
-                    handled.append(message.id)
-                    if len(handled) == 25:
-                        self.reset_meanwhile(stream, given)
-                    elif len(handled) == 26:
-                        consumer.commit()
-                        stored.append(wait_there(cast(Any, reactor), lambda: Deferred.fromCoroutine(self.committed())))
-                        raise ValueError("broken")
-
-                with contextlib.suppress(ValueError):
-                    stream.handle(handle, retries=0)
-
-        await self.on_thread(work)
-        self.assertEqual((handled[25], stored), (0, [0]))
-
-    async def test_a_message_that_fails_during_a_reset_does_not_move_the_position_back_to_it(self) -> None:
-        """Reading goes on at the start, where the positions are by then."""
-        tree = await self.tree()
-        given: list[int] = []
-        handled: list[int] = []
-
-        def work() -> int:
-            with self.group(tree, decode_messages=10, on_assigned=lambda places: given.append(len(places))) as consumer:
-                (stream,) = consumer.create_message_streams("topic1", 1)
-                assert isinstance(stream, BlockingGroupStream)
-
-                def handle(message: Message) -> None:
-                    handled.append(message.id)
-                    if len(handled) == 25:
-                        self.reset_meanwhile(stream, given)
-                        raise ValueError("broken")
-
-                with contextlib.suppress(ValueError):
-                    stream.handle(handle, retries=0)
-                return stream.get(60.0).id
-
-        self.assertEqual(await self.on_thread(work), 0)
-        self.assertEqual(await self.committed(), 0)
-
     async def test_a_batch_that_is_sought_again_does_not_count(self) -> None:
         """The application could not handle it, and asks for it once more."""
         tree = await self.tree()
@@ -263,7 +189,7 @@ class BlockingGroupTests(BlockingTestCase):
                 first = next(batches)
                 deadline = time.monotonic() + 60.0
                 stream.seek(first.partition, first.position)
-                while not any(batch.position == first.position for batch in stream._thread_queue._items):
+                while not any(each.batch.position == first.position for each in stream._thread_queue._items):
                     self.assertLess(time.monotonic(), deadline)
                     time.sleep(0.01)
                 again = next(batches)

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
-from logd.coord.errors import ConnectionLoss
+from logd.coord.errors import ConnectionLoss, CoordinationError, SessionExpired
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
@@ -23,11 +23,54 @@ class LostSessionTests(GroupTestCase):
         member.reader.positions = {tp(1): 11}
         member.cut()
         commits: list[Deferred[None]] = [member.membership.commit(), member.membership.commit()]
-        for commit in commits:
-            commit.addErrback(lambda failure: None)
         self.host.expire(member.coordination.session_id)
         member.mend()
         self.settle()
+        for commit in commits:
+            self.failureResultOf(commit, CoordinationError)
+        self.assertEqual(self.committed(1), b"")
+
+    def test_commits_fail_from_the_end_of_a_session_until_the_next_share_is_delivered(self) -> None:
+        """One that succeeded would say that messages are committed which come again."""
+        (member,) = self.joined("a", commit_interval=0.0)
+        coordination, membership = member.coordination, member.membership
+        session = coordination.session_id
+        member.reader.positions = {tp(1): 11}
+        commits: list[Deferred[None]] = []
+
+        def note(state: SessionState) -> None:
+            if state is SessionState.LOST:
+                commits.append(membership.commit())
+
+        coordination.subscribe(note)
+        coordination.link.delay = lambda: 0.2
+        commits += [membership.commit(), membership.commit()]  # the second waits for the first
+        self.run_for(0.1)
+        self.host.expire(session)
+        while coordination.session_id in (0, session) or member.numbers:
+            self.clock.advance(0.01)
+        commits.append(membership.commit())
+        self.settle(6.0)
+        self.assertEqual(len(commits), 4)
+        for commit in commits:
+            self.failureResultOf(commit, CoordinationError)
+        self.assertEqual(self.committed(1), b"")
+        member.reader.positions = {tp(1): 12}
+        self.get(membership.commit())
+        self.assertEqual(self.committed(1), b"12")
+
+    def test_a_commit_that_gets_its_turn_in_the_next_session_fails(self) -> None:
+        """Its positions are those of a share that is over."""
+        (member,) = self.joined("a", commit_interval=0.0)
+        member.reader.positions = {tp(1): 11}
+        lock = member.membership._share._claims._lock
+        self.get(lock.acquire())
+        commit = member.membership.commit()
+        self.host.expire(member.coordination.session_id)
+        self.run_for(1.0)
+        lock.release()
+        self.settle()
+        self.failureResultOf(commit, SessionExpired)
         self.assertEqual(self.committed(1), b"")
 
     def test_a_commit_under_way_fails_with_the_trees_error(self) -> None:

@@ -11,6 +11,7 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.group_stream_state import GroupStreamState
+from logd.clientcore.answers import is_final
 from logd.coord.errors import CoordinationError
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -20,9 +21,10 @@ from logd.topic import TopicPartition
 
 
 class FirstPositions:
-    """The searches for first positions, and the commits that store them: one at a time, for all that are known then.
+    """The searches for first positions, and the commits that store them.
 
-    A commit looks at all partitions, so that one for each of them would take a time that grows with their square.
+    There is one commit at a time, for all positions that are known when it begins: each looks at all partitions, so
+    that one commit for each of them would take a time that grows with their square.
     """
 
     _log = Logger()
@@ -32,8 +34,8 @@ class FirstPositions:
         self._cluster = cluster
         self._commit = commit
         self._background = Background("the first positions of a group")
-        #: The number of times that partitions were given or taken away: work begun for an earlier time is void.
-        self._times = 0
+        #: The number of the tenure; work that was begun in an earlier one is void.
+        self._tenure = 0
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
         self._storing = False
 
@@ -41,27 +43,27 @@ class FirstPositions:
         """Give a partition to its stream once its first position is stored.
 
         Otherwise a kill before the first commit would move the start to a later end of the log, and the messages in
-        between would be skipped.
+        between would be skipped. After an error that trying again does not cure, the stream fails with it.
         """
         self._background.start(self._find(stream, fetch))
 
     def void(self) -> None:
-        """Give up those that are not stored yet: the partitions are taken away."""
-        self._times += 1
+        """Give up the positions that are not stored yet: partitions are given or taken away."""
+        self._tenure += 1
 
     def stop(self) -> None:
         """Stop all work."""
         self._background.stop()
 
     async def _find(self, stream: GroupStreamState, fetch: PartitionFetch) -> None:
-        times = self._times
+        tenure = self._tenure
         backoff = self._cluster.backoff()
-        while times == self._times:
+        while tenure == self._tenure:
             try:
                 if fetch.start is not None:
                     uuid = fetch.identity.uuid
                     position = await locate_start(self._cluster, fetch.topic, fetch.partition, fetch.start, uuid)
-                    if times != self._times:
+                    if tenure != self._tenure:
                         return
                     fetch.seek(position)
                     stream.expect(fetch)
@@ -69,11 +71,14 @@ class FirstPositions:
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError, CoordinationError, PartitionLost) as error:
+                if is_final(error) and tenure == self._tenure:
+                    stream.assign_failed(fetch, error)
+                    return
                 where = TopicPartition(fetch.topic, fetch.partition)
                 self._log.debug("{where}: no start yet: {error!r}", where=where, error=error)
                 await sleep(self._cluster.clock, backoff.next())
             else:
-                if times == self._times:
+                if tenure == self._tenure:
                     stream.more(fetch)
                 return
 

@@ -60,7 +60,7 @@ class GroupStreamState(StreamState):
         if isinstance(item, RawChunk):
             raw = self._raw.get(fetch)
             position = -1 if raw is None else raw.behind(item, up_to)
-        if mark < position <= fetch.position:
+        if mark < position <= self._handed(fetch):  # one behind that is of before the partition went and came back
             self._marks[fetch] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
@@ -124,6 +124,12 @@ class GroupStreamState(StreamState):
             del self._past[key]
             self.assign([fetch])
 
+    def assign_failed(self, fetch: PartitionFetch, error: Exception) -> None:
+        """Assign a partition whose first position cannot be found: reading fails with the error until ``seek``."""
+        fetch.error = error
+        self.assign([fetch])
+        self._arrived((fetch,))
+
     def stop(self) -> None:
         """Hand nothing more over, and drop the bytes held: all partitions are taken away."""
         self._settle_audit()
@@ -148,7 +154,9 @@ class GroupStreamState(StreamState):
         """Drop a partition that another consumer owns; nothing of it is committed any more."""
         fetch = self._fetches.pop(where, None)
         if fetch is None:
-            self._past.pop(where, None)
+            past = self._past.pop(where, None)
+            if past is not None:
+                self._forget(past)
             return
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where and length_hint(self.messages):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -13,6 +13,8 @@ from tests.client.groups import Application, ClientGroupTestCase
 
 #: Bytes of one of the topic's entries: length, magic, crc and "t-0-0000".
 ENTRY = 4 + 1 + 4 + 8
+#: Those of topic "one".
+ENTRY_OF_ONE = ENTRY + 2
 
 T = TypeVar("T")
 
@@ -130,6 +132,65 @@ class MixedReadingTests(ClientGroupTestCase):
         expected = dict.fromkeys(range(4), 0)
         expected[first.partition] = ENTRY
         self.assertEqual(begun, expected)
+
+    def taken(self, items: AsyncIterator[T]) -> T:
+        """Return the next item, which is there already."""
+        return self.successResultOf(Deferred.fromCoroutine(_anext(items)))
+
+    def alone(self, **settings: Any) -> Application:
+        """Return a member of a group that reads a topic of one partition."""
+        self.topic("one", 1, 50)
+        app = Application(self, "one", commit_interval=0.0, decode_messages=10, **settings)
+        self.run_for(0.5)
+        return app
+
+    def stored(self, app: Application) -> float:
+        """Commit, and return the number of messages before the stored position."""
+        committing = app.consumer.commit()
+        self.run_for(0.05)
+        self.successResultOf(committing)
+        return int(self.committed(0, "one")) / ENTRY_OF_ONE
+
+    def test_batches_go_on_with_the_rest_of_one_that_was_begun_in_between(self) -> None:
+        """The body of the loop looks at one message, as at a header; the rest is not left out."""
+        app = self.alone()
+        batches = app.streams[0].batches()
+        self.assertEqual(self.taken(batches).position, 0)
+        self.assertEqual(self.successResultOf(app.streams[0].get()).id, ENTRY_OF_ONE * 10)
+        rest = self.taken(batches)
+        self.assertEqual((rest.position, len(rest.messages)), (ENTRY_OF_ONE * 11, 9))
+        self.assertEqual(self.stored(app), 11)
+        self.assertEqual(self.taken(batches).position, ENTRY_OF_ONE * 20)
+
+    def test_raw_bytes_go_on_behind_a_message_that_was_handed_over_in_between(self) -> None:
+        """The chunks have the rest of its batch."""
+        app = self.alone(fetch_bytes=ENTRY_OF_ONE * 5)
+        chunks = app.streams[0].raw()
+        read = self.taken(chunks).next_position
+        self.run_for(0.1)
+        message = self.successResultOf(app.streams[0].get())
+        self.assertEqual(message.id, read)
+        self.run_for(0.1)
+        begun = Deferred.fromCoroutine(_anext(chunks))
+        self.run_for(0.1)
+        self.assertEqual(self.successResultOf(begun).position, message.next_position)
+        self.assertEqual(self.stored(app), message.next_position // ENTRY_OF_ONE)
+
+    def test_a_handler_that_reads_on_itself_leaves_no_message_out(self) -> None:
+        """It takes one message of another partition; the rest of that one's batch is handled."""
+        app = Application(self, commit_interval=0.0, decode_messages=10)
+        self.run_for(0.5)
+        got: list[Message] = []
+
+        async def handler(message: Message) -> None:
+            got.append(message)
+            if len(got) == 1:
+                got.append(await app.streams[0].get())
+
+        app.streams[0].handle(handler)
+        self.run_for(1.0)
+        self.assertEqual(sorted(app.payloads(got)), self.everything())
+        self.in_order(got)
 
 
 async def _anext(items: AsyncIterator[T]) -> T:
