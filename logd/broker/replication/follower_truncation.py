@@ -28,7 +28,8 @@ from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a log whose truncation is refused is looked at again.
 REFUSED_SECONDS = 1.0
-#: Seconds for which a log whose truncation has found no room is offline, before that is tried again.
+#: Seconds for which a log is offline whose truncation has found no room, or that could not begin again, before that is
+#: tried again.
 FULL_SECONDS = 5.0
 
 
@@ -153,6 +154,7 @@ class FollowerTruncation:
             await called_back(partial(self._owner.store.restart, log, position))
         except (LogdError, OSError) as error:
             log.stay_offline(not_restarted(log.folder, position, error))  # so that the next leader is asked, too
+            await sleep(self._owner.clock, FULL_SECONDS)  # each attempt writes the partition's state in the tree
             raise
         self._epochs.log_emptied()
         role.is_lost = False
