@@ -20,17 +20,17 @@ from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
-from logd.log.disk.errors import NO_ROOM
+from logd.log.disk.errors import is_shortage
 from logd.log.index.lookup import find_boundary
-from logd.log.offline_text import not_restarted
+from logd.log.offline_text import not_restarted, not_truncated
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a log whose truncation is refused is looked at again.
 REFUSED_SECONDS = 1.0
-#: Seconds for which a log is offline whose truncation has found no room, or that could not begin again, before that is
-#: tried again.
-FULL_SECONDS = 5.0
+#: Seconds for which a log is offline whose truncation has found no room or the like, or that could not begin again,
+#: before that is tried again.
+SHORTAGE_SECONDS = 5.0
 
 
 @define(eq=False)
@@ -79,9 +79,8 @@ class FollowerTruncation:
             await sleep(self._owner.clock, REFUSED_SECONDS)
             raise TruncationRefused(role.trouble) from error
         except OSError as error:
-            if error.errno in NO_ROOM:  # the log is served as after a start, and its leader asked again
-                await sleep(self._owner.clock, FULL_SECONDS)
-                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+            if is_shortage(error):
+                await self._serve_again(log, position)
             raise
         if lost > 0:
             self._log.warn(
@@ -92,6 +91,21 @@ class FollowerTruncation:
                 leader=role.leader,
             )
         await self._epochs.write(log, self._epochs.known.cut(position))
+
+    async def _serve_again(self, log: PartitionLog, position: int) -> None:
+        """Serve a log that could not be cut, as after a start, once that is possible; its leader is asked again then.
+
+        Raises LogdError, and OSError if something else than room, open files or memory was missing.
+        """
+        while log.offline is not None:
+            await sleep(self._owner.clock, SHORTAGE_SECONDS)
+            try:
+                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+                return
+            except OSError as error:
+                if not is_shortage(error):
+                    log.stay_offline(not_truncated(log.folder, position, error))
+                    raise
 
     def _is_given_up(self, role: FollowerRole) -> bool:
         """Return whether a person has let a replica lead, after the last epoch of this log, that may lack of it."""
@@ -154,7 +168,7 @@ class FollowerTruncation:
             await called_back(partial(self._owner.store.restart, log, position))
         except (LogdError, OSError) as error:
             log.stay_offline(not_restarted(log.folder, position, error))  # so that the next leader is asked, too
-            await sleep(self._owner.clock, FULL_SECONDS)  # each attempt writes the partition's state in the tree
+            await sleep(self._owner.clock, SHORTAGE_SECONDS)  # each attempt writes the partition's state in the tree
             raise
         self._epochs.log_emptied()
         role.is_lost = False
