@@ -170,7 +170,7 @@ class TopicComparison:
             reason = unreadable_ends(topic, str(error))
             self._refuse(topic, stored.partitions_here(topic), reason)
             raise UnknownError(reason) from error
-        await stored.readmit(topic, {*strangers, *lost})
+        await stored.readmit(topic, strangers, lost)
         left = await self._left_to_others(topic, entry, strangers) if strangers and entry.replicated else _NOTHING_LEFT
         strangers = [number for number in strangers if number not in left.removed and number not in left.counting]
         if not strangers:
