@@ -196,7 +196,7 @@ class StoredTopics:
                 log.go_offline(LogRefused(reason))
 
     def refusal(self, topic: str, number: int) -> str | None:
-        """Return the reason for which a log is refused, None if it is not. It may be offline for another reason, too."""
+        """Return the reason for which a log is refused, whatever else keeps it offline; None if it is not refused."""
         return self._refused.get((topic, number))
 
     def log_opened(self, log: PartitionLog) -> None:
