@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from unittest import mock
 
+from twisted.logger import globalLogPublisher
+
 from logd.broker.replication.giving_way import FULL_SECONDS, PAUSES
 from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
@@ -15,6 +17,7 @@ from logd.errors import LogdError
 from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.files import MemoryFile, MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
+from tests.broker.rig import Events
 
 #: A message that finds no room where smaller ones do, and the most bytes of those.
 LARGE = b"x" * 4000
@@ -212,16 +215,20 @@ class FullFollowerTests(FullDiskTestCase):
         self.cluster.advance(15.0)
         self.assertEqual((self.in_sync(), self.logs()[follower.host].start), ((0, 1, 2), log.start))
 
-    def test_the_tree_is_not_asked_each_second_meanwhile(self) -> None:
+    def test_neither_the_tree_nor_the_log_is_written_each_second_meanwhile(self) -> None:
         """Each attempt writes the partition's state; a broker may have thousands of such replicas."""
         follower = self.fall_behind()
         self.fill_again(follower)
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
         self.cluster.advance(10.0)
         before = self.version()
         self.cluster.advance(60.0)
         self.assertNotIn(follower.settings.id, self.state().in_sync)
         attempts = self.version() - before
         self.assertTrue(5 <= attempts <= 12, attempts)
+        self.assertEqual(len(events.warnings("t-0 cannot take its role in replication yet: [Errno 28]")), 2)
 
     def test_a_follower_that_has_to_begin_again(self) -> None:
         """Its leader's log begins behind its own one by now. It begins again once there is room, whoever leads then."""
