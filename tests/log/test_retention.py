@@ -346,7 +346,7 @@ class UpkeepTests(SynchronousTestCase):
         self.assertFalse(rig.files.exists(rig.path(0)))
 
     def test_a_mark_of_the_former_checkpoint_is_enough(self) -> None:
-        """Where writes in place need room, too, as on btrfs, no newer one can be written."""
+        """No newer one can be written where writes in place need room, too, as on btrfs."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         rig.filled(*[ENTRY] * 6)
         rig.store.write_checkpoints()
