@@ -16,6 +16,7 @@ from logd.coord.elections import renounced
 from logd.coord.errors import CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
+from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
@@ -46,6 +47,8 @@ class FollowerTruncation:
     _epochs: EpochCache
     #: Changes the partition's state in the tree; returns whether it was changed. See Replica.
     _change: Callable[[KnownState, PartitionState], Coroutine[Any, Any, bool]]
+    #: The work of the replica, which ends with it.
+    _work: Background
 
     async def truncate(self, position: int, role: FollowerRole) -> None:
         """Cut the log at ``position``, where it and its leader's diverge."""
@@ -79,8 +82,8 @@ class FollowerTruncation:
             await sleep(self._owner.clock, REFUSED_SECONDS)
             raise TruncationRefused(role.trouble) from error
         except OSError as error:
-            if is_shortage(error):
-                await self._serve_again(log, position)
+            if is_shortage(error) and log.offline is not None and log.offline.__cause__ is error:
+                self._work.start(self._serve_again(log, position, role.tasks.went_offline))
             raise
         if lost > 0:
             self._log.warn(
@@ -92,20 +95,26 @@ class FollowerTruncation:
             )
         await self._epochs.write(log, self._epochs.known.cut(position))
 
-    async def _serve_again(self, log: PartitionLog, position: int) -> None:
-        """Serve a log that could not be cut, as after a start, once that is possible; its leader is asked again then.
+    async def _serve_again(self, log: PartitionLog, position: int, look: Callable[[], None]) -> None:
+        """Serve a log whose cut has failed, as after a start, once room, files or memory are there.
 
-        Raises LogdError, and OSError if something else than room, open files or memory was missing.
+        Its leader is asked again then. Meanwhile the log is like any other that is offline: another broker may have to
+        lead, for example.
         """
-        while log.offline is not None:
+        reason, store = log.offline, self._owner.store
+        while True:
             await sleep(self._owner.clock, SHORTAGE_SECONDS)
-            try:
-                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+            if log.offline is not reason or store.log(log.topic, log.partition) is not log:
+                look()  # if it has lost bytes, it begins again
                 return
+            try:
+                await called_back(partial(store.reopen, log, lambda: True))
+            except LogdError:
+                continue  # it has lost bytes, which is its reason now; or another request is at work on it
             except OSError as error:
                 if not is_shortage(error):
                     log.stay_offline(not_truncated(log.folder, position, error))
-                    raise
+                    self._log.error("{error}", error=str(log.offline))
 
     def _is_given_up(self, role: FollowerRole) -> bool:
         """Return whether a person has let a replica lead, after the last epoch of this log, that may lack of it."""

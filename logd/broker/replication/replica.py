@@ -63,7 +63,7 @@ class Replica:
         self.log.replica = IdleRole(self.log, self._me)
         self._epochs = EpochCache(owner.store.files, owner.threads)
         self._giving_way = GivingWay(owner, self._change)
-        self._truncation = FollowerTruncation(owner, self._epochs, self._change)
+        self._truncation = FollowerTruncation(owner, self._epochs, self._change, self._work)
 
     @property
     def _me(self) -> int:
@@ -84,7 +84,9 @@ class Replica:
         else:
             self._end_role()
             log.replica = IdleRole(log, self._me)
-        if not self._busy:
+        if self._busy:
+            self._again = True
+        else:
             self._epochs.log_changed()
             self.look()
 

@@ -100,7 +100,9 @@ class CutTests(ReplicaTestCase):
         self.cut.start()
         self.cut.files.room = 0
         self.cluster.advance(20.0)
-        self.assertNotIn(self.cut.settings.id, self.in_sync())
+        log = self.logs()[self.cut.host]
+        self.assertIn("It is tried again", str(log.offline))
+        self.assertNotIsInstance(log.replica, FollowerRole)  # else it would not see whether it is to lead
         self.cut.files.room = None
         self.cluster.advance(10.0)
         self.check_it_is_cut()
@@ -119,6 +121,16 @@ class CutTests(ReplicaTestCase):
             self.cluster.advance(15.0)
             self.assertEqual([*errors.values()], [[]] * len(calls))
             self.check_it_is_cut()
+
+    def test_a_disk_that_fails_afterwards_is_left_to_a_person(self) -> None:
+        """The log stays offline, and its reason says so."""
+        self.cut.start()
+        errors = self.cut.files.errors
+        errors[f"open {self.folder}/checkpoint.tmp"] = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+        errors[f"list {self.folder}"] = [OSError(errno.EIO, os.strerror(errno.EIO))]
+        self.cluster.advance(20.0)
+        reason = str(self.logs()[self.cut.host].offline)
+        self.assertIn("Input/output error. Check the disk; then restart the broker", reason)
 
 
 class RefusedTruncationTests(ReplicaTestCase):
