@@ -36,6 +36,7 @@ from logd.coord.registries.brokers import BrokerInfo, watch_brokers
 from logd.coord.registries.partition_states import PartitionStates
 from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock, IThreads
+from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.security.credentials import Credentials
 from logd.topic import TopicEntry
@@ -157,7 +158,12 @@ def join_others(
     )
     broker.operations = ReplicaOperations(tree, topics, replication, store.broker_id, instances, racks, clock, links)
     replication.on_change = controller.look_at
-    store.on_opened = replication.log_opened
+
+    def log_opened(log: PartitionLog) -> None:
+        stored.log_opened(log)
+        replication.log_opened(log)
+
+    store.on_opened = log_opened
 
     def topic_changed(topic: str, entry: TopicEntry | None) -> None:
         if entry is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -12,7 +13,7 @@ from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 from logd.log.disk.errors import NO_ROOM
 from logd.log.disk.names import MARK, index_name, join, segment_name
 from logd.log.partition import PartitionLog
-from logd.log.recovery.checkpoint import Checkpoint, empty_checkpoint, write_checkpoint
+from logd.log.recovery.checkpoint import Checkpoint, empty_checkpoint, read_checkpoint, write_checkpoint
 from logd.log.recovery.flush_mark import read_mark, write_mark
 
 
@@ -46,17 +47,32 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
 def _leave_to_mark(files: IFileOperations, folder: str, flushed: int) -> None:
     """Empty the checkpoint, and durably leave it to the mark to record the flushed end. Raises OSError.
 
-    This takes no space, since the mark is overwritten in place. The empty checkpoint stays: in a log without any
-    checkpoint, everything missing before its first segment counts as lost.
+    This takes no space if the mark is there, since it is overwritten in place. The empty checkpoint stays: in a log
+    without any checkpoint, everything missing before its first segment counts as lost.
     """
     if read_mark(files, folder) < flushed:
         write_mark(files, folder, flushed)
-    file = files.open(join(folder, MARK))
+    path = join(folder, MARK)
+    # A mark may find no room either: one that is new, or any where each write takes new blocks, as on btrfs. Then the
+    # one that is there has to vouch for as much as the checkpoint that goes.
+    if read_mark(files, folder) < _flushed_by_checkpoint(files, folder):
+        raise OSError(errno.ENOSPC, "the flush mark cannot be written", path)
+    file = files.open(path)
     try:
         file.sync_data()
     finally:
         file.close()
+    files.sync_directory(folder)  # its name may be new
     empty_checkpoint(files, folder)
+
+
+def _flushed_by_checkpoint(files: IFileOperations, folder: str) -> int:
+    """Return the flushed end in the checkpoint, 0 if there is none. Raises OSError."""
+    try:
+        found = read_checkpoint(files, folder)
+    except ValueError:
+        return 0
+    return 0 if found is None else found.flushed
 
 
 def _remove(files: IFileOperations, folder: str, start: int) -> None:

@@ -6,6 +6,7 @@ Each names the file or folder, the cause and the remedy for operators.
 from __future__ import annotations
 
 from logd.errors import LogdError
+from logd.log.disk.errors import is_shortage
 
 
 def cannot_start(folder: str, error: OSError) -> LogdError:
@@ -69,9 +70,8 @@ def not_restarted(folder: str, position: int, error: BaseException) -> LogdError
 
 def not_truncated(folder: str, position: int, error: BaseException) -> LogdError:
     """Return the error for a truncation that failed half-way: the log ends at the position or behind it."""
-    return _because(
-        f"{folder} could not be truncated to {position}: {error}. Check the disk; then restart the broker", error
-    )
+    then = "It is tried again" if is_shortage(error) else "Check the disk; then restart the broker"
+    return _because(f"{folder} could not be truncated to {position}: {error}. {then}", error)
 
 
 def is_whole(error: BaseException | None) -> bool:

@@ -38,8 +38,9 @@ class Unsynced:
 
     def add_file(self, shared: SharedFile) -> None:
         """Hold a rolled segment's file until the next sync has ended."""
-        shared.hold()
-        self._files.append(shared)
+        if shared not in self._files:  # a sync that is repeated had it, too
+            shared.hold()
+            self._files.append(shared)
 
     def add_folders(self, folders: Iterable[str]) -> None:
         """Include these folders in the next sync."""
@@ -51,7 +52,7 @@ class Unsynced:
         # this sync must be part of the next one, even if this one includes it too.
         files, self._files = self._files, []
         folders, self._folders = self._folders, []
-        if last is not None:
+        if last is not None and last not in files:  # see add_file
             last.hold()
             files.append(last)
         self._callbacks, self._end = [], end
@@ -59,7 +60,10 @@ class Unsynced:
 
     def again(self, task: FlushTask) -> None:
         """Include in the next sync what the one that has just failed had: its files, which stay held, and folders."""
-        self._files[:0] = task.files
+        rolled, self._files = self._files, task.files
+        for shared in rolled:
+            self.add_file(shared)
+            shared.release()
         self.add_folders(task.folders)
 
     def over(self) -> None:

@@ -91,10 +91,13 @@ class SegmentWriter:
         """Return the file, opened for appending if it is not open yet. Raises OSError."""
         if self.shared is None:
             file = self.files.open(join(self.folder, segment_name(self.segment.start)))
-            size, written = file.size(), self.end - self.segment.start
-            if size != written:  # changed from outside: an append would lie at another position than the log's end
+            try:
+                size, written = file.size(), self.end - self.segment.start
+                if size != written:  # changed from outside: an append would lie at another position than the log's end
+                    raise OSError(errno.EIO, f"{file.path}: the file has {size} bytes, though {written} were written")
+            except OSError:
                 file.close()
-                raise OSError(errno.EIO, f"{file.path}: the file has {size} bytes, though {written} were written")
+                raise
             self.shared = SharedFile(file)
             self.opened()
         return self.shared

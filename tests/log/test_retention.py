@@ -18,6 +18,7 @@ from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 
 ENTRY = plain(b"eleven more")
+FOLDER = f"{ROOT}/t-0"
 
 
 class ExpireTests(SynchronousTestCase):
@@ -302,7 +303,7 @@ class UpkeepTests(SynchronousTestCase):
                 rig = self.full(checkpoint=True)
                 if not mark:
                     rig.files.remove(f"{ROOT}/t-0/mark")
-                    rig.files.room = 100
+                    rig.files.room = 0  # the file gave some back
                 rig.files.power = power
                 with contextlib.suppress(PowerLoss):
                     rig.store.expire()
@@ -310,6 +311,57 @@ class UpkeepTests(SynchronousTestCase):
                 rig.kill()
                 rig.open()
                 self.assertEqual((rig.log().offline, rig.log().end), (None, 120))
+
+    def test_a_new_mark_lasts_before_the_checkpoint_is_emptied(self) -> None:
+        """A loss of power must not leave the log without both."""
+        for seed in range(5):
+            for power in range(1, 30):
+                rig = self.full(checkpoint=True)
+                rig.files.remove(f"{FOLDER}/mark")
+                rig.files._directory(FOLDER).sync()
+                rig.files.room = 0  # the file gave some back
+                rig.files.random.seed(seed)
+                rig.files.power = power
+                with contextlib.suppress(PowerLoss):
+                    rig.store.expire()
+                    rig.threads.settle()
+                rig.kill(power_lost=True)
+                if not rig.files._inode(f"{FOLDER}/checkpoint").data:
+                    self.assertEqual(read_mark(rig.files, FOLDER), 120, (seed, power))
+
+    def test_a_checkpoint_stays_where_no_mark_can_be_written(self) -> None:
+        """Something has to vouch for the log's end. The next pass tries again."""
+        rig = self.full(checkpoint=True)
+        rig.files.remove(f"{FOLDER}/mark")
+        rig.files.room = 0
+        rig.files.errors[f"write_at {FOLDER}/mark"] = [OSError(errno.ENOSPC, "no space left on device")]
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertEqual(read_checkpoint(rig.files, FOLDER), Checkpoint(0, 120))
+        self.assertTrue(rig.files.exists(rig.path(0)))
+        self.assertIn("upkeep of /data/t-0 failed: [Errno 28] the flush mark cannot be written", rig.reports[0])
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        self.assertEqual(read_checkpoint(rig.files, FOLDER), Checkpoint(100, 120))
+        self.assertFalse(rig.files.exists(rig.path(0)))
+
+    def test_a_mark_of_the_former_checkpoint_is_enough(self) -> None:
+        """No newer one can be written where writes in place need room, too, as on btrfs."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        rig.filled(*[ENTRY] * 6)
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        rig.filled(ENTRY)
+        rig.files.errors[f"write_at {FOLDER}/mark"] = [OSError(errno.ENOSPC, "no space left on device")] * 9
+        rig.filled(ENTRY)
+        rig.files.room = 0
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertEqual((rig.reports, read_mark(rig.files, FOLDER)), ([], 140))
+        self.assertFalse(rig.files.exists(rig.path(0)))
+        rig.kill()
+        rig.open()
+        self.assertEqual((rig.log().offline, rig.log().end), (None, 160))
 
     def full(self, checkpoint: bool) -> Rig:
         """Return a full disk with six segments; the next checkpoint needs the room of several."""

@@ -146,13 +146,11 @@ class FollowerRole:
                 return self._refuse(f"the leader's log begins at {part.log_start}, and has no {log.end}")
             self.tasks.restart(part.log_start)
             return False
-        if part.error or self.is_lost:
+        if part.error or self.is_lost or log.offline is not None:
             return False
         if part.epoch_end >= 0:
             own = self.history.end_of(part.epoch, log.end)
             self.tasks.truncate(min(part.epoch_end, own.end))
-            return False
-        if log.offline is not None:
             return False
         size = len(part.message_set)
         if size and not (self._has_begun(part.epoch) and self._append(part.message_set, part.visible_end, ahead)):

@@ -16,20 +16,22 @@ from logd.coord.elections import renounced
 from logd.coord.errors import CoordinationError
 from logd.coord.partition_state import PartitionState
 from logd.coord.registries.partition_states import KnownState
+from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.threads import on_thread
 from logd.errors import LogdError
-from logd.log.disk.errors import NO_ROOM
+from logd.log.disk.errors import is_shortage
 from logd.log.index.lookup import find_boundary
-from logd.log.offline_text import not_restarted
+from logd.log.offline_text import not_restarted, not_truncated
 from logd.log.partition import PartitionLog
 from logd.log.store.truncation import TruncationRefused
 
 #: Seconds before a log whose truncation is refused is looked at again.
 REFUSED_SECONDS = 1.0
-#: Seconds for which a log whose truncation has found no room is offline, before that is tried again.
-FULL_SECONDS = 5.0
+#: Seconds for which a log is offline whose truncation has found no room or the like, or that could not begin again,
+#: before that is tried again.
+SHORTAGE_SECONDS = 5.0
 
 
 @define(eq=False)
@@ -45,6 +47,8 @@ class FollowerTruncation:
     _epochs: EpochCache
     #: Changes the partition's state in the tree; returns whether it was changed. See Replica.
     _change: Callable[[KnownState, PartitionState], Coroutine[Any, Any, bool]]
+    #: The work of the replica, which ends with it.
+    _work: Background
 
     async def truncate(self, position: int, role: FollowerRole) -> None:
         """Cut the log at ``position``, where it and its leader's diverge."""
@@ -78,9 +82,8 @@ class FollowerTruncation:
             await sleep(self._owner.clock, REFUSED_SECONDS)
             raise TruncationRefused(role.trouble) from error
         except OSError as error:
-            if error.errno in NO_ROOM:  # the log is served as after a start, and its leader asked again
-                await sleep(self._owner.clock, FULL_SECONDS)
-                await called_back(partial(self._owner.store.reopen, log, lambda: True))
+            if is_shortage(error) and log.offline is not None and log.offline.__cause__ is error:
+                self._work.start(self._serve_again(log, position, role.tasks.went_offline))
             raise
         if lost > 0:
             self._log.warn(
@@ -91,6 +94,27 @@ class FollowerTruncation:
                 leader=role.leader,
             )
         await self._epochs.write(log, self._epochs.known.cut(position))
+
+    async def _serve_again(self, log: PartitionLog, position: int, look: Callable[[], None]) -> None:
+        """Serve a log whose cut has failed, as after a start, once room, files or memory are there.
+
+        Its leader is asked again then. Meanwhile the log is like any other that is offline: another broker may have to
+        lead, for example.
+        """
+        reason, store = log.offline, self._owner.store
+        while True:
+            await sleep(self._owner.clock, SHORTAGE_SECONDS)
+            if log.offline is not reason or store.log(log.topic, log.partition) is not log:
+                look()  # if it has lost bytes, it begins again
+                return
+            try:
+                await called_back(partial(store.reopen, log, lambda: True))
+            except LogdError:
+                continue  # it has lost bytes, which is its reason now; or another request is at work on it
+            except OSError as error:
+                if not is_shortage(error):
+                    log.stay_offline(not_truncated(log.folder, position, error))
+                    self._log.error("{error}", error=str(log.offline))
 
     def _is_given_up(self, role: FollowerRole) -> bool:
         """Return whether a person has let a replica lead, after the last epoch of this log, that may lack of it."""
@@ -153,6 +177,7 @@ class FollowerTruncation:
             await called_back(partial(self._owner.store.restart, log, position))
         except (LogdError, OSError) as error:
             log.stay_offline(not_restarted(log.folder, position, error))  # so that the next leader is asked, too
+            await sleep(self._owner.clock, SHORTAGE_SECONDS)  # each attempt writes the partition's state in the tree
             raise
         self._epochs.log_emptied()
         role.is_lost = False

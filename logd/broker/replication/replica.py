@@ -30,6 +30,8 @@ from logd.log.recovery.lost_segments import BytesLost
 
 #: Seconds before a change of the role that failed is tried again.
 RETRY_SECONDS = 1.0
+#: Seconds before the same reason for that is logged again.
+WARN_SECONDS = 60.0
 
 
 @define(eq=False)
@@ -50,6 +52,9 @@ class Replica:
     _at_work: FollowerRole | None = field(default=None, init=False)
     _again: bool = field(default=False, init=False)
     _stopped: bool = field(default=False, init=False)
+    #: The reason for which a change has failed, as logged last, and the time from which it is logged again.
+    _warned_of: str = field(default="", init=False)
+    _warns_again: float = field(default=0.0, init=False)
     _giving_way: GivingWay = field(init=False)
     _truncation: FollowerTruncation = field(init=False)
 
@@ -58,7 +63,7 @@ class Replica:
         self.log.replica = IdleRole(self.log, self._me)
         self._epochs = EpochCache(owner.store.files, owner.threads)
         self._giving_way = GivingWay(owner, self._change)
-        self._truncation = FollowerTruncation(owner, self._epochs, self._change)
+        self._truncation = FollowerTruncation(owner, self._epochs, self._change, self._work)
 
     @property
     def _me(self) -> int:
@@ -79,7 +84,9 @@ class Replica:
         else:
             self._end_role()
             log.replica = IdleRole(log, self._me)
-        if not self._busy:
+        if self._busy:
+            self._again = True
+        else:
             self._epochs.log_changed()
             self.look()
 
@@ -106,16 +113,23 @@ class Replica:
                         self._again = False
                         await self._settle()
                 except (LogdError, OSError) as error:
-                    self._log.warn(
-                        "{topic}-{partition} cannot take its role in replication yet: {error}",
-                        topic=self.log.topic,
-                        partition=self.log.partition,
-                        error=str(error),
-                    )
+                    self._warn(str(error))
                     await sleep(self._owner.clock, RETRY_SECONDS)
                     self._again = True
         finally:
             self._busy = False
+
+    def _warn(self, reason: str) -> None:
+        """Log why the role cannot be taken; the same reason not at each attempt, as a full disk may last for long."""
+        now = self._owner.clock.seconds()
+        if reason != self._warned_of or now >= self._warns_again:
+            self._warned_of, self._warns_again = reason, now + WARN_SECONDS
+            self._log.warn(
+                "{topic}-{partition} cannot take its role in replication yet: {error}",
+                topic=self.log.topic,
+                partition=self.log.partition,
+                error=reason,
+            )
 
     async def _settle(self) -> None:
         log = self.log

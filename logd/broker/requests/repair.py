@@ -14,7 +14,6 @@ from twisted.logger import Logger
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.security.rights import Rights
-from logd.broker.topics.conflicts import LogRefused
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.threads import on_thread
@@ -109,6 +108,9 @@ class RepairRequests:
             if self._broker.topics.get(request.topic) is None:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
+        refusal = self._broker.administration.refusal(request.topic, request.partition)
+        if refusal is not None and not request.dry_run:  # the log may be another topic's
+            raise InvalidRequest(f"{request.topic}-{request.partition} is not repaired: {refusal}")
         if log.replica is not None:
             return await self._repair_replica(log, request)
         lost = self._broker.ends.lost(request.topic, request.partition)
@@ -244,8 +246,6 @@ class RepairRequests:
         if request.dry_run:
             found = await self._run(lambda: repair_folder(files, log.folder, True, request.cut))
             return _response(found.end, found.end, found.damages, OFFLINE)
-        if isinstance(log.offline, LogRefused):
-            raise InvalidRequest(f"{request.topic}-{request.partition} is not repaired: {log.offline}")
         outcome: list[FolderRepair] = []
 
         def prepare() -> bool:

@@ -42,13 +42,14 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import Check, Operation, SetData
 from logd.coord.registries.topics import create_topic, decode_entry, read_topic
+from logd.deferreds.gathering import gather, gather_some
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
 #: Attempts to compare a topic whose nodes change meanwhile.
 ATTEMPTS = 5
-#: The most states that are written in one transaction.
-WRITTEN_AT_ONCE = 200
+#: The most states that are read together, and that are written in one transaction.
+READ_AT_ONCE = WRITTEN_AT_ONCE = 200
 
 
 class StillCounted(CoordinationUnavailable):
@@ -170,7 +171,7 @@ class TopicComparison:
             reason = unreadable_ends(topic, str(error))
             self._refuse(topic, stored.partitions_here(topic), reason)
             raise UnknownError(reason) from error
-        await stored.readmit(topic, {*strangers, *lost})
+        await stored.readmit(topic, strangers, lost)
         left = await self._left_to_others(topic, entry, strangers) if strangers and entry.replicated else _NOTHING_LEFT
         strangers = [number for number in strangers if number not in left.removed and number not in left.counting]
         if not strangers:
@@ -192,7 +193,7 @@ class TopicComparison:
         if left.leaderless:
             raise CoordinationUnavailable(f"none of the brokers that store {topic}-{left.leaderless[0]} leads it")
 
-    async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Collection[int]) -> _LeftPartitions:
+    async def _left_to_others(self, topic: str, entry: TopicEntry, strangers: Sequence[int]) -> _LeftPartitions:
         """Remove logs of partitions whose replicas are on other brokers now.
 
         The state of such a partition names a leader among its replicas, and does not count on this broker. A state may
@@ -200,10 +201,9 @@ class TopicComparison:
         takes it out again.
         """
         left = _LeftPartitions([], [], [])
-        for number in strangers:
-            try:
-                state = PartitionState.decode((await self._tree.get(paths.partition_state(topic, number)))[0])
-            except (NoNode, ValueError):
+        found = await gather_some((self._read_state(topic, number) for number in strangers), READ_AT_ONCE)
+        for number, state in zip(strangers, found, strict=True):
+            if state is None:
                 continue
             if state.leader not in entry.partitions.get(number, ()):
                 left.leaderless.append(number)
@@ -221,6 +221,13 @@ class TopicComparison:
             self._changed()
         return left
 
+    async def _read_state(self, topic: str, number: int) -> PartitionState | None:
+        """Return the state of a partition, None if there is none that can be read."""
+        try:
+            return PartitionState.decode((await self._tree.get(paths.partition_state(topic, number)))[0])
+        except (NoNode, ValueError):
+            return None
+
     async def _outdate_changes(self, topic: str, uuid: str, removed: Sequence[int]) -> None:
         """Write the states of partitions whose logs are about to be removed again, as they are.
 
@@ -234,16 +241,19 @@ class TopicComparison:
             if entry.uuid != uuid or not set(numbers).isdisjoint(self._stored.mine(entry)):
                 raise StillCounted(f"the replicas of topic {topic!r} have changed meanwhile")
             operations: list[Operation] = [Check(paths.topic(topic), stat.version)]
-            for number in numbers:
-                path = paths.partition_state(topic, number)
-                data, found = await self._tree.get(path)
-                if self._me in PartitionState.decode(data).instances:
-                    raise StillCounted(f"{topic}-{number} counts on the replica on this broker again")
-                operations.append(SetData(path, data, found.version))
+            operations += await gather(self._state_again(topic, number) for number in numbers)
             try:
                 await self._tree.multi(operations)
             except BadVersion as error:
                 raise StillCounted(f"the states of topic {topic!r} have changed meanwhile") from error
+
+    async def _state_again(self, topic: str, number: int) -> SetData:
+        """Return the write of a partition's state as it is; raise StillCounted if it counts on this broker."""
+        path = paths.partition_state(topic, number)
+        data, stat = await self._tree.get(path)
+        if self._me in PartitionState.decode(data).instances:
+            raise StillCounted(f"{topic}-{number} counts on the replica on this broker again")
+        return SetData(path, data, stat.version)
 
     async def _begin_again(self, lost: LostLog) -> None:
         """Begin a log whose loss the tree says is accepted."""

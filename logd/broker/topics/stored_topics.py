@@ -60,8 +60,8 @@ class StoredTopics:
     reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
     #: Topics of which the broker's log says that retention deletes nothing.
     _kept_whole: set[str] = field(factory=set, init=False)
-    #: Partitions whose logs are refused.
-    _refused: set[tuple[str, int]] = field(factory=set, init=False)
+    #: The reasons for which logs are refused, by topic and partition.
+    _refused: dict[tuple[str, int], str] = field(factory=dict, init=False)
     _loaded: bool = field(default=False, init=False)
     #: The changes of the next write (None: the topic is removed), and the callers that wait for it.
     _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
@@ -184,31 +184,44 @@ class StoredTopics:
             await called_back(lambda done: self._store.delete(topic, done, partitions, whole=False))
         except (LogdError, OSError) as error:
             raise _answerable(f"logs of topic {topic!r} cannot be removed", error) from error
-        self._refused -= {(topic, number) for number in partitions}
+        for number in partitions:
+            self._refused.pop((topic, number), None)
 
     def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
         """Take these logs offline without touching their files."""
         for number in partitions:
             log = self._store.log(topic, number)
             if log is not None:
-                self._refused.add((topic, number))
+                self._refused[topic, number] = reason
                 log.go_offline(LogRefused(reason))
 
-    async def readmit(self, topic: str, strangers: Collection[int]) -> None:
-        """Serve the refused logs of a topic again, except ``strangers``. They are recovered as at a start.
+    def refusal(self, topic: str, number: int) -> str | None:
+        """Return the reason for which a log is refused, whatever else keeps it offline; None if it is not refused."""
+        return self._refused.get((topic, number))
 
-        Raises StorageFull or UnknownError when the disk does not let it; the call can be repeated.
+    def log_opened(self, log: PartitionLog) -> None:
+        """Take a refused log offline that work has had served which had begun before, such as a repair."""
+        reason = self.refusal(log.topic, log.partition)
+        if reason is not None:
+            log.go_offline(LogRefused(reason))
+
+    async def readmit(self, topic: str, strangers: Collection[int], lost: Collection[int]) -> None:
+        """Refuse the logs of a topic no more, except ``strangers``, and serve all but the lost ones again.
+
+        They are recovered as at a start. Raises StorageFull or UnknownError when the disk does not let it; the call can
+        be repeated.
         """
         for number in [number for name, number in self._refused if name == topic and number not in strangers]:
+            reason = self._refused.pop((topic, number))
             log = self._store.log(topic, number)
-            if log is not None and log.offline is not None:  # else a repair has it served
+            if log is not None and log.offline is not None and number not in lost:
                 try:
                     await called_back(partial(self._store.reopen, log, lambda: True))
                 except (LogdError, OSError) as error:
+                    self._refused[topic, number] = reason
                     raise _answerable(f"{topic}-{number} cannot be served again", error) from error
                 self.reopened(topic, number)
                 self._log.info("{topic}-{number} is served again", topic=topic, number=number)
-            self._refused.discard((topic, number))
 
     def partitions_here(self, topic: str) -> list[int]:
         """Return the partitions that have a log here, ascending."""
@@ -272,7 +285,7 @@ class StoredTopics:
 
     async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
         await called_back(lambda done: self._store.delete(topic, done, partitions))
-        self._refused = {(name, number) for name, number in self._refused if name != topic}
+        self._refused = {key: reason for key, reason in self._refused.items() if key[0] != topic}
 
     async def _write(self, topic: str, entry: TopicEntry | None) -> None:
         """Write or remove a topic's record durably, then update ``entries``. Raises the errors of the write."""

@@ -98,6 +98,10 @@ class TopicAdministration:
         self._check_new(topic, partitions, settings)
         self._check_ready(f"topic {topic!r} cannot be created", self._clock.seconds())
 
+    def refusal(self, topic: str, partition: int) -> str | None:
+        """Return the reason for which a log here is refused, as it contradicts the tree; None for any other."""
+        return self._stored.refusal(topic, partition)
+
     def delete(self, topic: str) -> Deferred[None]:
         """Delete a topic. Fires once this broker's logs are removed; other brokers remove theirs when they see it.
 

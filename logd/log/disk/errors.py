@@ -19,6 +19,11 @@ def is_too_many_files(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in _TOO_MANY_FILES
 
 
+def is_shortage(error: BaseException | None) -> bool:
+    """Return whether room, open files or memory were short: the same call may succeed later, and the disk is sound."""
+    return isinstance(error, OSError) and error.errno in NO_ROOM | PASSING
+
+
 def append_refusal(folder: str, error: OSError) -> StorageFull | UnknownError | None:
     """Return the retriable error for a producer whose set was not appended, None for a broken disk."""
     if error.errno in NO_ROOM:

@@ -14,7 +14,7 @@ TEMPORARY_SUFFIX = ".tmp"
 #: that repair replaced by a gap; kept for a person to examine.
 DROPPED_SUFFIX = ".dropped"
 _KEPT_ENTRY_SUFFIX = f".entry{DROPPED_SUFFIX}"
-#: The folder of a deleted partition; the next start removes what a crash left of it.
+#: The folder of a deleted partition, or of a replica that begins again; the next start removes what a crash left of it.
 DELETED_SUFFIX = ".deleted"
 #: A partition's folder as it was before its log began again; kept for a person to examine.
 LOST_SUFFIX = ".lost"

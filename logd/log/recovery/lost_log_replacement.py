@@ -37,13 +37,11 @@ def beginning_after(end: int) -> int:
     return position
 
 
-def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float, *, keep: bool = True) -> None:
-    """Replace a partition's log by an empty one that begins at ``position``, durably; set the old one aside.
+def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float) -> None:
+    """Replace a partition's log, if it is there, by an empty one that begins at ``position``; set the old one aside.
 
-    Without ``keep`` the old one is removed.
-
-    ``now`` is in seconds since the epoch. The folder must not be in use. Blocks. Raises OSError; then the old log or
-    none is there, and the call can be repeated.
+    Durable on return. ``now`` is in seconds since the epoch. The folder must not be in use. Blocks. Raises OSError;
+    then the old log or none is there, and the call can be repeated.
     """
     parent = folder.rpartition("/")[0]
     beginning = f"{folder}.{position}{BEGINNING_SUFFIX}"
@@ -57,8 +55,6 @@ def begin_folder_again(files: IFileOperations, folder: str, position: int, now: 
         former = _free_name(files, f"{folder}.{position}")
         files.rename(folder, former)
         files.sync_directory(parent)
-        if not keep:
-            remove_folder(files, former)
     files.rename(beginning, folder)
     files.sync_directory(parent)
 

@@ -45,11 +45,6 @@ class FolderDeletion:
         # Only after upkeep and syncs of them have ended: both work by path, and could meet a folder made anew.
         folders = [join(self._path, folder_name(*key)) for key in sorted(leaving)]
 
-        def work() -> None:
-            remove_partitions(
-                self._files, self._path, folders, lambda: f"{self._new_instance()}{DELETED_SUFFIX}", self._report
-            )
-
         def removed(_: None, error: BaseException | None) -> None:
             self._leaving -= leaving
             done(error)
@@ -59,6 +54,12 @@ class FolderDeletion:
             if busy is not None:
                 busy.when_settled(remove_settled)
             else:
-                self._threads.run(work, removed)
+                self._threads.run(lambda: self.remove(folders), removed)
 
         self._reopener.when_none(logs, lambda: self._upkeep.forget(logs, remove_settled))
+
+    def remove(self, folders: Sequence[str]) -> None:
+        """Remove folders that nothing uses, durably. Any thread; blocks; raises OSError."""
+        remove_partitions(
+            self._files, self._path, folders, lambda: f"{self._new_instance()}{DELETED_SUFFIX}", self._report
+        )

@@ -267,7 +267,7 @@ class LogStore:
         self._truncator.truncate(log, position, known_end, done, given_up=given_up)
 
     def restart(self, log: PartitionLog, position: int, done: Done) -> None:
-        """Replace a log, offline or not, by an empty one that begins at ``position``; the former files are removed.
+        """Remove a log, offline or not, and then put an empty one in its place that begins at ``position``.
 
         For followers only: the leader has all that counts. ``done`` gets the error, or None once the empty log is
         served; after a crash or an error the log is the former one, none, or the new one. See ``reopen``.
@@ -275,10 +275,11 @@ class LogStore:
         if self._is_stored(log):
             self._known_ends.pop((log.topic, log.partition), None)
         log.go_offline(is_restarted(log.folder, position), reported=False)
+        log.close()  # an open file keeps its room on the disk when it is removed
 
         def prepare() -> bool:
-            begin_folder_again(self.files, log.folder, position, self._context.wall(), keep=False)
-            return True
+            self._deletion.remove([log.folder])  # first, as the new log may need its room
+            return self._begin_folder(log, position)
 
         self.reopen(log, prepare, done)
 
@@ -329,12 +330,7 @@ class LogStore:
         """
         if log.offline is None or position <= 0 or position % JUMP:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
-
-        def prepare() -> bool:
-            begin_folder_again(self.files, log.folder, position, self._context.wall())
-            return True
-
-        self.reopen(log, prepare, done)
+        self.reopen(log, partial(self._begin_folder, log, position), done)
 
     def make_lasting(self, logs: Sequence[PartitionLog], done: Done) -> None:
         """Make the names of new logs durable, on a thread; ``done`` gets the error, or None.
@@ -376,6 +372,10 @@ class LogStore:
 
     def _folder(self, topic: str, partition: int) -> str:
         return join(self.path, folder_name(topic, partition))
+
+    def _begin_folder(self, log: PartitionLog, position: int) -> bool:
+        begin_folder_again(self.files, log.folder, position, self._context.wall())
+        return True
 
     def _open_found(
         self, topic: str, partition: int, folder: str, settings: LogSettings | None, known_end: int | None

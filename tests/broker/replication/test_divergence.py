@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 from unittest import mock
 
@@ -44,25 +46,6 @@ class DivergenceTests(ReplicaTestCase):
         self.assertEqual((ends, role.trouble), ([first], ""))
         self.assertEqual(len(self.contents()), 1)
 
-    def test_a_log_is_cut_once_its_disk_has_room(self) -> None:
-        """It was full, as the truncation writes a checkpoint first."""
-        dead, follower = self.followers
-        dead.kill()
-        self.cluster.advance(6.0)
-        first = self.send(b"first", acks=1).next_position
-        self.send(b"second", acks=1)
-        self.cluster.advance(1.0)
-        role = self.logs()[follower.host].replica
-        assert isinstance(role, FollowerRole)
-        follower.files.room = 0
-        role.tasks.truncate(first)
-        self.cluster.advance(20.0)
-        follower.files.room = None
-        dead.start()
-        self.cluster.advance(15.0)
-        self.assertIsNone(self.logs()[follower.host].offline)
-        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
-
     def test_no_end_is_told_before_the_logs_were_compared(self) -> None:
         """An answer may have no room for that yet: the follower would show its own bytes as those of the leader."""
         self.send(b"first", acks=1)
@@ -80,6 +63,74 @@ class DivergenceTests(ReplicaTestCase):
             told += [(each.error, each.epoch_end) for each in answer.parts]
         self.assertEqual(told, [(0, log.end)])
         connection.abort()
+
+
+class CutTests(ReplicaTestCase):
+    """A former leader with a message that nobody else has, and a leader that has gone on without it."""
+
+    def setUp(self) -> None:
+        """Kill the leader once it alone has the message."""
+        super().setUp()
+        self.send(b"everywhere")
+        self.cut = former = self.leader
+        self.folder = self.logs()[former.host].folder
+        for follower in self.followers:
+            self.cluster.network.block(former.host, follower.host)
+        self.send(b"only here", acks=1)
+        former.kill()
+        self.cluster.network.heal()
+        self.send(b"of the next leader")
+
+    def check_it_is_cut(self) -> None:
+        """Check that all logs are equal and in sync."""
+        self.assertIsNone(self.logs()[self.cut.host].offline)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+        (content,) = self.contents()
+        self.assertIn(b"of the next leader", content)
+        self.assertNotIn(b"only here", content)
+
+    def test_a_log_is_cut(self) -> None:
+        """Nobody has seen the message."""
+        self.cut.start()
+        self.cluster.advance(5.0)
+        self.check_it_is_cut()
+
+    def test_a_log_is_cut_once_its_disk_has_room(self) -> None:
+        """It was full, as the truncation writes a checkpoint first."""
+        self.cut.start()
+        self.cut.files.room = 0
+        self.cluster.advance(20.0)
+        log = self.logs()[self.cut.host]
+        self.assertIn("It is tried again", str(log.offline))
+        self.assertNotIsInstance(log.replica, FollowerRole)  # else it would not see whether it is to lead
+        self.cut.files.room = None
+        self.cluster.advance(10.0)
+        self.check_it_is_cut()
+
+    def test_a_log_is_cut_once_files_can_be_opened(self) -> None:
+        """Too many were open, or memory was short; in the end also when the log was to be served again."""
+        opening, listing = f"open {self.folder}/checkpoint.tmp", f"list {self.folder}"
+        for code, calls in (
+            (errno.EMFILE, [opening]),
+            (errno.ENOMEM, [opening]),
+            (errno.EMFILE, [opening, listing]),
+        ):
+            self.setUp()
+            self.cut.start()
+            errors = self.cut.files.errors = {call: [OSError(code, os.strerror(code))] for call in calls}
+            self.cluster.advance(15.0)
+            self.assertEqual([*errors.values()], [[]] * len(calls))
+            self.check_it_is_cut()
+
+    def test_a_disk_that_fails_afterwards_is_left_to_a_person(self) -> None:
+        """The log stays offline, and its reason says so."""
+        self.cut.start()
+        errors = self.cut.files.errors
+        errors[f"open {self.folder}/checkpoint.tmp"] = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+        errors[f"list {self.folder}"] = [OSError(errno.EIO, os.strerror(errno.EIO))]
+        self.cluster.advance(20.0)
+        reason = str(self.logs()[self.cut.host].offline)
+        self.assertIn("Input/output error. Check the disk; then restart the broker", reason)
 
 
 class RefusedTruncationTests(ReplicaTestCase):

@@ -7,17 +7,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from unittest import mock
 
+from twisted.logger import globalLogPublisher
+
 from logd.broker.replication.giving_way import FULL_SECONDS, PAUSES
 from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.errors import LogdError
-from logd.testing.memory.files import MemoryFile
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.files import MemoryFile, MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
+from tests.broker.rig import Events
 
 #: A message that finds no room where smaller ones do, and the most bytes of those.
 LARGE = b"x" * 4000
 SMALL_BYTES = 1000
+REMOVE = MemoryFiles.remove
 
 
 class FullDiskTestCase(ReplicaTestCase):
@@ -34,6 +39,12 @@ class FullDiskTestCase(ReplicaTestCase):
         server = self.cluster.tree.server
         assert server is not None
         return PartitionState.decode(bytes(server.tree.nodes[paths.partition_state("t", 0)].data))
+
+    def version(self) -> int:
+        """Return the number of times that the partition's state was written."""
+        server = self.cluster.tree.server
+        assert server is not None
+        return server.tree.nodes[paths.partition_state("t", 0)].version
 
     def go_on_sending(self, seconds: int, payload: bytes) -> None:
         """Let a producer send for some time, whatever comes of it."""
@@ -173,8 +184,8 @@ class FullLeaderTests(FullDiskTestCase):
 class FullFollowerTests(FullDiskTestCase):
     """The disk of a follower is full."""
 
-    def test_a_follower_that_has_to_begin_again(self) -> None:
-        """Its leader's log begins behind its own one by now. It begins again once there is room, whoever leads then."""
+    def fall_behind(self) -> MemoryBroker:
+        """Return a follower with a full disk, behind whose log its leader's begins by now."""
         leader, follower = self.leader, self.followers[0]
         self.cluster.network.block(leader.host, follower.host)
         for _ in range(3):
@@ -185,6 +196,45 @@ class FullFollowerTests(FullDiskTestCase):
         store.delete_before(log, log.visible_end, lambda error: None)
         follower.files.room = 0
         self.cluster.network.heal()
+        return follower
+
+    def fill_again(self, follower: MemoryBroker) -> None:
+        """Let somebody else have the room of all that is removed."""
+
+        def remove(files: MemoryFiles, path: str) -> None:
+            REMOVE(files, path)
+            if files is follower.files and files.room is not None:
+                files.room = 0
+
+        self.patch(MemoryFiles, "remove", remove)
+
+    def test_its_former_log_makes_room_for_the_new_one(self) -> None:
+        """Nobody else would remove that: retention leaves a log alone that is offline."""
+        leader, follower = self.leader, self.fall_behind()
+        log = self.logs()[leader.host]
+        self.cluster.advance(15.0)
+        self.assertEqual((self.in_sync(), self.logs()[follower.host].start), ((0, 1, 2), log.start))
+
+    def test_neither_the_tree_nor_the_log_is_written_each_second_meanwhile(self) -> None:
+        """Each attempt writes the partition's state; a broker may have thousands of such replicas."""
+        follower = self.fall_behind()
+        self.fill_again(follower)
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        self.cluster.advance(10.0)
+        before = self.version()
+        self.cluster.advance(60.0)
+        self.assertNotIn(follower.settings.id, self.state().in_sync)
+        attempts = self.version() - before
+        self.assertTrue(5 <= attempts <= 12, attempts)
+        self.assertEqual(len(events.warnings("t-0 cannot take its role in replication yet: [Errno 28]")), 2)
+
+    def test_a_follower_that_has_to_begin_again(self) -> None:
+        """Its leader's log begins behind its own one by now. It begins again once there is room, whoever leads then."""
+        leader, follower = self.leader, self.fall_behind()
+        log = self.logs()[leader.host]
+        self.fill_again(follower)
         self.cluster.advance(15.0)
         self.assertNotIn(follower.settings.id, self.state().in_sync)
         leader.kill()

@@ -157,6 +157,47 @@ class LeftLogTests(LeftLogTestCase):
         self.assertEqual(self.events.warnings("does not agree"), [])
 
 
+class ManyLeftTests(LeftLogTestCase):
+    """A broker that is left by many partitions at once."""
+
+    def test_their_states_are_read_together(self) -> None:
+        """One after the other, with the topic's lock held, they would take as many round trips to the tree."""
+        count, me = 60, self.left.settings.id
+        tree, other = self.left.coordination, self.leader.coordination
+        server, store = self.cluster.tree.server, self.left.store
+        assert me is not None and tree is not None and other is not None and server is not None and store is not None
+        self.cluster.wait(self.admin.create("many", count, replicas=3))
+        self.cluster.advance(3.0)
+        self.stop_controllers()
+        rounds, under_way, get = [0], [0], tree.get
+
+        def counting(path: str, timeout: float | None = None) -> Deferred[tuple[bytes, Stat]]:
+            def answered(result: tuple[bytes, Stat]) -> tuple[bytes, Stat]:
+                under_way[0] -= 1
+                return result
+
+            rounds[0] += not under_way[0]
+            under_way[0] += 1
+            return get(path, timeout).addBoth(answered)
+
+        tree.get = counting  # type: ignore[method-assign]
+        entry = decode_entry("many", bytes(server.tree.nodes[paths.topic("many")].data))
+        others = tuple(broker.settings.id or 0 for broker in self.cluster.brokers if broker is not self.left)
+        changes = [
+            SetData(paths.topic("many"), encode_entry(evolve(entry, partitions=dict.fromkeys(range(count), others))))
+        ]
+        for number in range(count):
+            path = paths.partition_state("many", number)
+            state = PartitionState.decode(bytes(server.tree.nodes[path].data))
+            instances = {broker: state.instances[broker] for broker in others}
+            led = evolve(state, leader=others[0], leader_epoch=state.leader_epoch + 1)
+            changes.append(SetData(path, evolve(led, in_sync=others, instances=instances).encode()))
+        self.cluster.wait(other.multi(changes))
+        self.cluster.advance(10.0)
+        self.assertEqual(store.logs_of("many"), [])
+        self.assertLess(rounds[0], 10)
+
+
 class LastingTests(LeftLogTestCase):
     """A state that goes on to count on the broker: too few others are in sync, so it remembers the broker."""
 

@@ -7,7 +7,8 @@ from typing import Any
 from attrs import evolve
 
 from logd.broker.requests import repair as repairing
-from logd.broker.topics.conflicts import LogRefused
+from logd.coord import paths
+from logd.coord.registries.topics import encode_entry
 from logd.errors import InvalidRequest, LogdError
 from logd.log.damage.kinds import DamageKind
 from logd.log.disk.names import segment_name
@@ -15,6 +16,8 @@ from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import Decoded, decode_set
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.repair import OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
+from logd.topic import TopicEntry
+from tests.broker.lost_logs import write_node
 from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
@@ -312,18 +315,41 @@ class OfflineTests(RepairTestCase):
         self.assertEqual((answer.state, [each.mended for each in answer.described]), (SERVED_AGAIN, [True]))
         self.assertEqual(self.log_of("t").end, 180)
 
+    def refuse(self) -> TopicEntry:
+        """Let the tree have another topic of that name; return the entry of the one that is stored here."""
+        entry = self.broker.topics.get("t")
+        assert entry is not None
+        write_node(self, self.access.client, paths.topic("t"), encode_entry(evolve(entry, uuid="theirs")))
+        return entry
+
     def test_a_refused_log_is_not_repaired(self) -> None:
         """It may be another topic's, or lack what the tree knows of: only the end of the conflict has it served."""
-        self.broker.store.reopen(self.log_of("t"), lambda: True, self.assertIsNone)
-        self.settle()
-        self.log_of("t").go_offline(LogRefused("its uuid is another one"))
         self.data(60)[35] ^= 1
         before = bytes(self.data(60))
-        self.assertEqual(self.repair(dry=True)[0].damages, 1)
-        (answer,) = self.repair()
-        self.assertIn("its uuid is another one", answer.text)
-        self.assertEqual((answer.error, bytes(self.data(60))), (InvalidRequest.code, before))
-        self.assertIsInstance(self.log_of("t").offline, LogRefused)
+        for served in (False, True):  # before the conflict: if not, a repair might mend the reason
+            if served:
+                self.broker.store.reopen(self.log_of("t"), lambda: True, self.assertIsNone)
+                self.settle()
+            entry = self.refuse()
+            self.assertEqual(self.repair(dry=True)[0].damages, 1)
+            (answer,) = self.repair()
+            self.assertIn("two different topics", answer.text)
+            self.assertEqual((answer.error, bytes(self.data(60))), (InvalidRequest.code, before))
+            self.assertIsNotNone(self.log_of("t").offline)
+            write_node(self, self.access.client, paths.topic("t"), encode_entry(entry))
+            self.assertIsNone(self.log_of("t").offline)
+
+    def test_a_log_that_is_refused_during_its_repair_is_not_served(self) -> None:
+        """The tree has another topic of that name by then."""
+        self.peer.send(Repair("t", 0, False))
+        works = [*self.reads.works]
+        self.reads.works.clear()
+        self.refuse()
+        self.reads.works.extend(works)
+        self.settle()
+        (answer,) = self.peer.answers()
+        self.assertEqual((answer.error, answer.state), (0, OFFLINE))
+        self.assertIn("two different topics", str(self.log_of("t").offline))
 
     def test_a_deletion_waits_for_the_repair(self) -> None:
         """A deletion must not remove files that the repair writes; a new topic of the name waits too."""

@@ -28,6 +28,7 @@ RARE = {
     "directory in store.opening.recover_again",
     "directory in recovery.recovery._drop_expired",
     "data in checkpoints_and_expiry._leave_to_mark",
+    "directory in checkpoints_and_expiry._leave_to_mark",
     "directory in disk.folders.remove_leftovers",
     "directory in damage.repair.remove_index",
     "directory in checkpoints_and_expiry.do_upkeep",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+from unittest.mock import Mock
+
 from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import UnknownError
 from logd.log.disk.open_files import OpenFiles
 from logd.log.open_writers import OpenWriters
-from logd.testing.memory.files import MemoryFiles
+from logd.testing.memory.files import MemoryFile, MemoryFiles
+from tests.log.entries import plain
+from tests.log.rig import Rig
 
 
 class OpenFilesTests(SynchronousTestCase):
@@ -47,6 +53,21 @@ class Writer:
         """See open_writers.Closable."""
         self.closed += self.idle
         return self.idle
+
+
+class LastSegmentTests(SynchronousTestCase):
+    """The file of a last segment, which is opened when it is first needed."""
+
+    def test_a_file_whose_size_cannot_be_read_is_closed(self) -> None:
+        """Readers try again and again, and each would leave one more open."""
+        rig = Rig()
+        rig.filled(plain(b"first"))
+        rig.stop()
+        rig.open()
+        before = rig.files.open_handles
+        self.patch(MemoryFile, "size", Mock(side_effect=OSError(errno.EIO, "input/output error")))
+        self.assertRaises(UnknownError, rig.log().read, 0, 100)
+        self.assertEqual(rig.files.open_handles, before)
 
 
 class OpenWritersTests(SynchronousTestCase):

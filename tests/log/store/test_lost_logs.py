@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, UnknownError
 from logd.log.disk.names import is_beginning_name, is_lost_name
 from logd.log.partition import PartitionLog
@@ -248,3 +250,64 @@ class BeginAgainTests(SynchronousTestCase):
         for position in (0, -JUMP, JUMP + 1):
             with self.assertRaises(ValueError):
                 rig.store.begin_again(log, position, lambda error: None)
+
+
+class RestartTests(SynchronousTestCase):
+    """Logs of followers that begin again without what they had, as nothing counts on it."""
+
+    def restart(self, rig: Rig, position: int = 400) -> list[BaseException | None]:
+        """Begin t-0 again, and return the outcome."""
+        outcome: list[BaseException | None] = []
+        rig.store.restart(rig.log(), position, outcome.append)
+        rig.threads.settle()
+        return outcome
+
+    def test_the_former_log_makes_room_for_the_new_one(self) -> None:
+        """The disk is full of it: nobody else removes anything of a log that is offline."""
+        rig = Rig()
+        rig.filled(*[ENTRY] * 10)
+        rig.files.room = 0
+        self.assertEqual(self.restart(rig), [None])
+        self.assertEqual((rig.log().start, rig.log().offline), (400, None))
+
+    def test_no_file_of_the_former_log_is_open_as_it_is_removed(self) -> None:
+        """A removed file that is open keeps its room."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY, ENTRY)
+        self.assertEqual(rig.content(log), ENTRY * 2)
+        rig.store.restart(log, 400, lambda error: None)
+        self.assertEqual(rig.files.open_handles, 1)  # the lock
+
+    def test_without_room_it_is_tried_again(self) -> None:
+        """Others have taken the room of the former log meanwhile."""
+        rig = Rig()
+        rig.filled(ENTRY)
+        rig.files.errors["make_directory"] = [OSError(errno.ENOSPC, "no space left on device")]
+        (error,) = self.restart(rig)
+        self.assertIsInstance(error, OSError)
+        self.assertIsNotNone(rig.log().offline)
+        self.assertEqual(self.restart(rig), [None])
+        self.assertEqual((rig.log().start, rig.log().offline), (400, None))
+
+    def test_a_kill_at_any_step_leaves_nothing_behind(self) -> None:
+        """The former log, none, or the new one is there, and nothing else keeps any room."""
+        seen: set[str] = set()
+        for power_lost in (False, True):
+            for power in range(1, 40):
+                rig = Rig()
+                rig.files.random.seed(power)
+                rig.filled(ENTRY)
+                rig.store.make_lasting([rig.log()], self.assertIsNone)
+                rig.threads.settle()
+                rig.files.power = power
+                done: list[BaseException | None] = []
+                with contextlib.suppress(PowerLoss):
+                    done = self.restart(rig)
+                rig.kill(power_lost)
+                rig.open()
+                logs = [(log.start, log.end) for log in rig.store.logs()]
+                self.assertIn(logs, [[(400, 400)]] if done else [[(0, 20)], [], [(400, 400)]])
+                names = [name for name in rig.files.list(ROOT) if name not in ("meta", "meta.copy", "topics.json")]
+                self.assertIn(names, [[], ["t-0"]], (power, power_lost))
+                seen.add(str(logs))
+        self.assertEqual(len(seen), 3)
