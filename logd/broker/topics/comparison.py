@@ -225,7 +225,8 @@ class TopicComparison:
         """Write the states of partitions whose logs are about to be removed again, as they are.
 
         Since they were read this broker may have been added to the replicas once more, and a leader have counted on
-        what is still here, or be about to. Such a change fails by the version that it names, or else this does.
+        what is still here, or be about to. Such a change fails by the version that it names, or else this does. And a
+        leader that sees this one forgets what it was told of logs on which the state does not count.
         """
         for start in range(0, len(removed), WRITTEN_AT_ONCE):
             numbers = removed[start : start + WRITTEN_AT_ONCE]
