@@ -141,12 +141,16 @@ def renounced(state: PartitionState, broker: int) -> PartitionState | None:
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
     """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``.
 
+    ``least_epoch`` is the one behind the last that the leader's log has, where it cannot begin in that of the state.
+
     A lost tree knows no epochs: the first leader after it was elected uncleanly, and finds in its log that it has to
-    begin in a later one. That is the epoch of the unclean election then.
+    begin in a later one. That is the epoch of the unclean election then: other replicas may have entries of the former
+    one as well, from before the tree was lost. (The log of a leader that has restarted has its own entries of that
+    epoch. Nothing is given up then: it had flushed what was shown in that epoch.)
     """
-    epoch = max(state.leader_epoch + 1, least_epoch)
-    skips = epoch > state.leader_epoch + 1 and 0 < state.unclean_epoch == state.leader_epoch
-    unclean_epoch = epoch if skips else state.unclean_epoch
+    epoch, unclean_epoch = max(state.leader_epoch + 1, least_epoch), state.unclean_epoch
+    if least_epoch > state.leader_epoch and 0 < unclean_epoch == state.leader_epoch:
+        unclean_epoch = epoch
     return evolve(state, leader=successor, leader_epoch=epoch, unclean_epoch=unclean_epoch, successor=NO_LEADER)
 
 

@@ -126,15 +126,18 @@ class ElectionTests(SynchronousTestCase):
         led = elect(evolve(found, in_sync=(1, 2), instances=LIVE), (1, 2), {1: "a"}, 1)
         assert led is not None
         self.assertEqual((led.leader, led.leader_epoch, led.unclean_epoch), (1, 2, 1))
-        again = handed_over(found, 2, 2)
-        self.assertEqual((again.leader_epoch, again.unclean_epoch), (2, 1))
 
     def test_an_unclean_election_after_a_lost_tree_is_of_the_epoch_that_the_log_allows(self) -> None:
         """The tree begins at epoch 0, and other members may have led up to a later one."""
         found = elect_unclean(lost_with_the_tree(), (1, 2), {2: "b"})
         assert found is not None
-        begun = handed_over(found, 2, 8)
-        self.assertEqual((begun.leader_epoch, begun.unclean_epoch), (8, 8))
+        for least in (found.leader_epoch + 1, found.leader_epoch + 7):  # the log has entries of the epoch before
+            begun = handed_over(found, 2, least)
+            self.assertEqual((begun.leader_epoch, begun.unclean_epoch), (least, least))
+        led = handed_over(found, 2)
+        self.assertEqual((led.leader_epoch, led.unclean_epoch), (found.leader_epoch + 1, found.leader_epoch))
+        self.assertEqual(handed_over(begun, 2, least + 2).unclean_epoch, least + 2)
+        self.assertEqual(handed_over(led, 2, least).unclean_epoch, found.leader_epoch)
         self.assertEqual(handed_over(state_of(1, (1, 2)), 2, 8).unclean_epoch, 0)
 
 
