@@ -12,6 +12,9 @@ from attrs import evolve
 from logd.coord.partition_state import PartitionState
 from logd.leadership import NO_LEADER
 
+#: The latest epoch in which a partition is lost with the tree, whatever the clock says: there are as many behind it.
+_LATEST_BEGINNING = 1 << 30
+
 
 def initial_state(replicas: Sequence[int], live: Mapping[int, str], controller_epoch: int = 0) -> PartitionState | None:
     """Return the state of a new partition: all live replicas are in sync. None if none of them is live."""
@@ -179,9 +182,16 @@ def reassigned(
     return tuple(wanted), _without(state, [broker for broker in state.in_sync if broker not in wanted])
 
 
-def lost_with_the_tree() -> PartitionState:
-    """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader."""
-    return PartitionState(NO_LEADER, 0, ())
+def lost_with_the_tree(now: float) -> PartitionState:
+    """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader.
+
+    Nobody knows its epochs: those that are live by then may have earlier ones than a replica that is away. Under one
+    number two leaders would have different bytes, and the difference never be found. So the epochs go on behind the
+    number of minutes since 1970; ``now`` is the time of day in seconds. A leader does not change each minute for long,
+    so that is also later than all that have followed a former loss. Should the clock have been wrong, the elected
+    leader still begins behind the epochs of its own log.
+    """
+    return PartitionState(NO_LEADER, min(max(int(now // 60), 0), _LATEST_BEGINNING), ())
 
 
 def _left_with(state: PartitionState, staying: Sequence[int], least: int, replicas: Sequence[int]) -> PartitionState:
