@@ -162,7 +162,7 @@ class ReturningTests(LeftLogTestCase):
     """A replica that is left out and is to store the partition again. Its leader does not hear from it meanwhile."""
 
     def leave_and_return(self) -> None:
-        """Let the broker remove its log, and begin one anew, which is empty as long as nothing comes from the leader."""
+        """Let the broker remove its log, and begin another one, which stays empty: nothing comes from the leader."""
         me = self.left.settings.id
         (topic,) = self.cluster.wait(self.admin.metadata(["t"])).topics
         others = tuple(broker for broker in topic.partitions[0].replicas if broker != me)
