@@ -164,6 +164,7 @@ class ReturningTests(LeftLogTestCase):
     def leave_and_return(self) -> None:
         """Let the broker remove its log, and begin another one, which stays empty: nothing comes from the leader."""
         me = self.left.settings.id
+        assert me is not None
         (topic,) = self.cluster.wait(self.admin.metadata(["t"])).topics
         others = tuple(broker for broker in topic.partitions[0].replicas if broker != me)
         self.cluster.network.block(self.leader.host, self.left.host)
