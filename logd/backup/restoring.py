@@ -117,7 +117,7 @@ async def restore(
         await sleep(max(0, min(end - now_ms(), end - now)) / 1000)
 
     try:
-        await _restore(tree, backup, topics, beginnings_are_past, adding, outcome)
+        await _restore(tree, backup, topics, beginnings_are_past, now / 1000, adding, outcome)
     except (CoordinationError, ValueError) as error:
         remedy = "give the brokers' credentials (LOGD_ZOOKEEPER_DIGEST_FILE), and " if isinstance(error, NoAuth) else ""
         raise RestoreInterrupted(
@@ -144,6 +144,7 @@ async def _restore(
     backup: Backup,
     topics: list[RestoredTopic],
     beginnings_are_past: Callable[[], Awaitable[None]],
+    now: float,
     adding: bool,
     outcome: RestoreOutcome,
 ) -> None:
@@ -179,7 +180,7 @@ async def _restore(
     await for_each(_below(nodes, paths.CONSUMERS), position, _AT_ONCE)
 
     async def topic(each: RestoredTopic) -> None:
-        made = each.name not in there and await _make_topic(tree, each)
+        made = each.name not in there and await _make_topic(tree, each, now)
         if made:
             outcome.topics.append(each)
         else:
@@ -204,9 +205,10 @@ async def _restore_note(tree: ICoordination, path: str, data: bytes, outcome: Re
         outcome.registered_again.append(again)
 
 
-async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
+async def _make_topic(tree: ICoordination, topic: RestoredTopic, now: float) -> bool:
     """Make a topic with its stored ends, in one transaction; return False if the tree has such a topic.
 
+    ``now`` is the time of day in seconds.
     Nobody leads the partitions of a replicated topic before an operator's election: without states there could be none.
     """
     parent = paths.stored_topic(topic.entry.uuid)
@@ -228,7 +230,7 @@ async def _make_topic(tree: ICoordination, topic: RestoredTopic) -> bool:
         operations.append(Delete(paths.deleted_topic(topic.entry.uuid)))
     if topic.entry.replicated:
         operations += creation_of_states(
-            topic.name, topic.entry.uuid, dict.fromkeys(topic.entry.partitions, lost_with_the_tree())
+            topic.name, topic.entry.uuid, dict.fromkeys(topic.entry.partitions, lost_with_the_tree(now))
         )
     try:
         await tree.multi(operations)

@@ -22,6 +22,7 @@ from logd.broker.replication.replica_manager import ReplicaManager
 from logd.broker.requests.core import KafkaGroupsOnDemand
 from logd.broker.security.group_access import GroupAccess
 from logd.broker.security.security_view import SecurityView
+from logd.broker.topics.comparison import TopicComparison
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
@@ -83,7 +84,8 @@ def join_others(
     # A uuid that was generated here is not shown to clients before the tree was asked for the topic's own uuid.
     known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
     topics = TopicDirectory(known)
-    reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics)
+    comparison = TopicComparison(tree, stored, ends, topics, store.broker_id, wall)
+    reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics, comparison)
     administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler, instances)
     broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 

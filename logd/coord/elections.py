@@ -12,6 +12,9 @@ from attrs import evolve
 from logd.coord.partition_state import PartitionState
 from logd.leadership import NO_LEADER
 
+#: The latest epoch in which a partition is lost with the tree, whatever the clock says: there are as many behind it.
+_LATEST_BEGINNING = 1 << 30
+
 
 def initial_state(replicas: Sequence[int], live: Mapping[int, str], controller_epoch: int = 0) -> PartitionState | None:
     """Return the state of a new partition: all live replicas are in sync. None if none of them is live."""
@@ -141,12 +144,16 @@ def renounced(state: PartitionState, broker: int) -> PartitionState | None:
 def handed_over(state: PartitionState, successor: int, least_epoch: int = 0) -> PartitionState:
     """Return the state in which ``successor``, an in-sync replica, leads in a new epoch, at least ``least_epoch``.
 
+    ``least_epoch`` is the one behind the last that the leader's log has, where it cannot begin in that of the state.
+
     A lost tree knows no epochs: the first leader after it was elected uncleanly, and finds in its log that it has to
-    begin in a later one. That is the epoch of the unclean election then.
+    begin in a later one. That is the epoch of the unclean election then: other replicas may have entries of the former
+    one as well, from before the tree was lost. (The log of a leader that has restarted has its own entries of that
+    epoch. Nothing is given up then: it had flushed what was shown in that epoch.)
     """
-    epoch = max(state.leader_epoch + 1, least_epoch)
-    skips = epoch > state.leader_epoch + 1 and 0 < state.unclean_epoch == state.leader_epoch
-    unclean_epoch = epoch if skips else state.unclean_epoch
+    epoch, unclean_epoch = max(state.leader_epoch + 1, least_epoch), state.unclean_epoch
+    if least_epoch > state.leader_epoch and 0 < unclean_epoch == state.leader_epoch:
+        unclean_epoch = epoch
     return evolve(state, leader=successor, leader_epoch=epoch, unclean_epoch=unclean_epoch, successor=NO_LEADER)
 
 
@@ -175,9 +182,16 @@ def reassigned(
     return tuple(wanted), _without(state, [broker for broker in state.in_sync if broker not in wanted])
 
 
-def lost_with_the_tree() -> PartitionState:
-    """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader."""
-    return PartitionState(NO_LEADER, 0, ())
+def lost_with_the_tree(now: float) -> PartitionState:
+    """Return the state of a partition that is known by its logs alone: only an unclean election finds a leader.
+
+    Nobody knows its epochs: those that are live by then may have earlier ones than a replica that is away. Under one
+    number two leaders would have different bytes, and the difference never be found. So the epochs go on behind the
+    number of minutes since 1970; ``now`` is the time of day in seconds. A leader does not change each minute for long,
+    so that is also later than all that have followed a former loss. Should the clock have been wrong, the elected
+    leader still begins behind the epochs of its own log.
+    """
+    return PartitionState(NO_LEADER, min(max(int(now // 60), 0), _LATEST_BEGINNING), ())
 
 
 def _left_with(state: PartitionState, staying: Sequence[int], least: int, replicas: Sequence[int]) -> PartitionState:

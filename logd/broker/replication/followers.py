@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from attrs import define, field
@@ -20,6 +20,10 @@ class FollowerListener(Protocol):
 
     def shown(self) -> None:
         """Take note that the visible end has moved."""
+        ...
+
+    def forgotten(self) -> None:
+        """Have the partition named again: the leader has forgotten what it was told of this follower's log."""
         ...
 
 
@@ -152,6 +156,12 @@ class Followers(dict[int, FollowerProgress]):
         for follower in self.values():
             for session in follower.sessions:
                 session.grown()
+
+    def forget_others(self, members: Collection[int]) -> None:
+        """Forget the followers that are not among ``members``, until they say anew what they have."""
+        for broker in self.keys() - {*members}:
+            for session in self.pop(broker).sessions:
+                session.forgotten()
 
     def shown(self, end: int) -> None:
         """Tell all sessions of the visible end, unless they know it."""

@@ -174,6 +174,10 @@ class LeaderRole:
     def take(self, known: KnownState, replicas: tuple[int, ...]) -> None:
         """Take a changed state of the same epoch."""
         self.replicas = replicas
+        if known.version > self._known.version:
+            # It may have been written for a log that is removed: see TopicComparison. A broker that is to store the
+            # partition once more has less then than it has said, and its word about that may still be on the way.
+            self.followers.forget_others(known.state.instances)
         self._take_known(known)
         self.look()
 

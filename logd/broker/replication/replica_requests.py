@@ -62,6 +62,10 @@ class _FollowedPart:
         """See FollowerListener."""
         self._session.shown(self)
 
+    def forgotten(self) -> None:
+        """See FollowerListener."""
+        self._session.forgotten(self)
+
     def begun(self) -> None:
         """See EarlyFollower."""
         self._session.begun(self)
@@ -132,6 +136,12 @@ class ReplicaRequests:
         """Note that the next answer is to tell a visible end."""
         if not self._lost:
             self._shown[part] = None
+
+    def forgotten(self, part: _FollowedPart) -> None:
+        """Refuse a partition, so that the follower names it again: the leader has forgotten what it has."""
+        part.role = part.progress = None
+        part.is_wanted = True
+        self.ready(part)
 
     def begun(self, early: _FollowedPart) -> None:
         """Follow a partition that was asked for early, and that this broker leads now."""

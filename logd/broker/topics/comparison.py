@@ -85,8 +85,10 @@ class TopicComparison:
     _directory: TopicDirectory
     #: This broker's id.
     _me: int
+    #: Returns the time of day, in seconds.
+    _wall: Callable[[], float]
     #: Called when the topics stored here have changed.
-    _changed: Callable[[], None]
+    changed: Callable[[], None] = field(default=lambda: None, init=False)
     #: The reasons why stored partitions are not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
     #: The uuids of deleted topics whose notes may still name this broker, although nothing of them is stored here.
@@ -101,7 +103,7 @@ class TopicComparison:
         if entry is None:
             self._clear(topic)
             self._ends.forget(topic)
-            self._changed()
+            self.changed()
             return None
         if strange:
             return entry
@@ -136,7 +138,8 @@ class TopicComparison:
             elif entry is None:
                 self._log.info("topic {topic} is moved from topics.json into the coordination tree", topic=topic)
                 try:
-                    states = dict.fromkeys(record.partitions, lost_with_the_tree()) if record.replicated else None
+                    lost = lost_with_the_tree(self._wall())
+                    states = dict.fromkeys(record.partitions, lost) if record.replicated else None
                     await create_topic(self._tree, topic, record, states)
                     entry = record
                 except TopicExists:
@@ -180,7 +183,7 @@ class TopicComparison:
             self._refuse(topic, strangers, other_brokers(topic, strangers, entry, self._me))
         if not stored.is_whole(topic, entry):
             await stored.keep(topic, entry)
-            self._changed()
+            self.changed()
         elif not mine and topic in stored.entries and not stored.partitions_here(topic):
             await stored.remove(topic)  # others store the topic, and may delete it while this broker is away
         await self._ends.record(topic, mine)
@@ -218,7 +221,7 @@ class TopicComparison:
             await self._ends.leave(topic, removed)
             await self._stored.leave(topic, removed)
             self._log.info("{topic}: partitions {left} are stored by other brokers now", topic=topic, left=removed)
-            self._changed()
+            self.changed()
         return left
 
     async def _read_state(self, topic: str, number: int) -> PartitionState | None:
@@ -232,7 +235,8 @@ class TopicComparison:
         """Write the states of partitions whose logs are about to be removed again, as they are.
 
         Since they were read this broker may have been added to the replicas once more, and a leader have counted on
-        what is still here, or be about to. Such a change fails by the version that it names, or else this does.
+        what is still here, or be about to. Such a change fails by the version that it names, or else this does. And a
+        leader that sees this one forgets what it was told of logs on which the state does not count.
         """
         for start in range(0, len(removed), WRITTEN_AT_ONCE):
             numbers = removed[start : start + WRITTEN_AT_ONCE]

@@ -56,12 +56,12 @@ class TopicReconciler:
     _me: int
     _ends: EndsRecorder
     _directory: TopicDirectory
+    _comparison: TopicComparison
     #: Called when the topics stored here have changed.
     on_change: Callable[[], None] = field(default=lambda: None, init=False)
     #: True once all topics stored here were compared with the tree.
     settled: bool = field(default=False, init=False)
     _cache: ChildCache[TopicEntry] = field(init=False)
-    _comparison: TopicComparison = field(init=False)
     #: Topics to compare.
     _dirty: set[str] = field(factory=set, init=False)
     #: The reasons why topics could not be settled.
@@ -79,9 +79,7 @@ class TopicReconciler:
     def __attrs_post_init__(self) -> None:
         self._cache = watch_topics(self._tree, self._clock, self._changed)
         self._ends.changed = self.recheck
-        self._comparison = TopicComparison(
-            self._tree, self._stored, self._ends, self._directory, self._me, lambda: self.on_change()
-        )
+        self._comparison.changed = lambda: self.on_change()
 
     async def begin(self) -> None:
         """Compare all topics, and follow the tree from then on. Call it once this broker is registered.

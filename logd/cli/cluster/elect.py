@@ -15,7 +15,7 @@ from logd.cli.options import TopicParameter, broker_option, json_option, wait_op
 from logd.cli.terminal.tables import show
 from logd.client.admin.admin import Admin
 from logd.deferreds.sleeping import sleep
-from logd.errors import LogdError
+from logd.errors import InvalidRequest, LogdError
 from logd.leadership import NO_LEADER
 from logd.plurals import counted
 from logd.protocol.requests.metadata import PartitionMetadata, TopicMetadata
@@ -128,7 +128,11 @@ async def _elect_preferred(
     reasons = {number: _reason(topic.topic, each, draining, live) for number, each in moving.items()}
     able = [number for number, reason in reasons.items() if not reason]
     if able:
-        await admin.elect(topic.topic, dict.fromkeys(able, ANY_LEADER), uuid=topic.uuid)
+        try:
+            await admin.elect(topic.topic, dict.fromkeys(able, ANY_LEADER), uuid=topic.uuid)
+        except InvalidRequest as error:  # as while an unclean election of the topic waits: the others are asked for
+            reasons.update(dict.fromkeys(able, str(error)))
+            able = []
     until = reactor.seconds() + timeout
     now = {each.partition: each for each in topic.partitions}
     while any(now[number].leader != now[number].replicas[0] for number in able) and reactor.seconds() < until:

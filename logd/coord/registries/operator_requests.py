@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -24,10 +24,13 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.partition_state import MOST_REPLICAS
+from logd.errors import InvalidRequest
 from logd.topic import is_uuid
 
 #: Attempts when others change a node meanwhile.
 ATTEMPTS = 5
+#: The most partitions that an error names.
+_MOST_NAMED = 3
 NO_LEADERS: Mapping[int, int] = MappingProxyType({})
 
 
@@ -97,6 +100,9 @@ class Reassignment:
         return cls(_uuid(value), _tuples(partitions), rate, _tuples(before))
 
 
+_Request = TypeVar("_Request", RequestedElection, Reassignment)
+
+
 async def read_draining(tree: ICoordination) -> frozenset[int]:
     """Return the brokers that are to lead nothing. Raises CoordinationError."""
     try:
@@ -132,9 +138,26 @@ async def request_election(
     unclean: bool = True,
     leaders: Mapping[int, int] = NO_LEADERS,
 ) -> None:
-    """Ask for an election, in place of one that was asked for before. Raises CoordinationError."""
-    election = RequestedElection(uuid, tuple(sorted(partitions)), unclean, leaders)
-    await _write(tree, paths.election(topic), election.encode())
+    """Ask for an election. Raises CoordinationError.
+
+    It joins one of the same kind that waits: its ``leaders`` then stand for its partitions alone. An unclean one is a
+    person's decision, and may wait for days: raises InvalidRequest for another kind beside it.
+    """
+
+    def change(waiting: RequestedElection | None) -> RequestedElection:
+        if waiting is None or waiting.uuid != uuid or (unclean and not waiting.unclean):
+            return RequestedElection(uuid, tuple(sorted(partitions)), unclean, leaders)
+        if waiting.unclean and not unclean:
+            names = ", ".join(f"{topic}-{number}" for number in waiting.partitions[:_MOST_NAMED])
+            raise InvalidRequest(
+                f"an unclean election of {names}{', ...' * (len(waiting.partitions) > _MOST_NAMED)} was asked for, and "
+                f"is not held yet: try again once it is, or `logd elect {topic} --cancel` takes that back"
+            )
+        kept = {number: leader for number, leader in waiting.leaders.items() if number not in partitions}
+        joined = tuple(sorted({*waiting.partitions, *partitions}))
+        return evolve(waiting, partitions=joined, leaders={**kept, **leaders})
+
+    await _change(tree, paths.election(topic), RequestedElection.decode, change)
 
 
 async def withdraw_election(tree: ICoordination, topic: str, uuid: str, partitions: Collection[int]) -> tuple[int, ...]:
@@ -170,27 +193,7 @@ async def change_reassignment(
 
     ``change`` is called again if somebody else has changed the node meanwhile. Raises CoordinationError.
     """
-    path = paths.reassignment(topic)
-    for _ in range(ATTEMPTS):
-        before, version = None, None
-        with suppress(NoNode):
-            data, stat = await tree.get(path)
-            version = stat.version
-            with suppress(ValueError):
-                before = Reassignment.decode(data)
-        wanted = change(before)
-        if wanted == before:
-            return
-        with suppress(NoNode, NodeExists, BadVersion):
-            if version is None:
-                assert wanted is not None
-                await tree.create(path, wanted.encode(), makepath=True)
-            elif wanted is None:
-                await tree.delete(path, version)
-            else:
-                await tree.set(path, wanted.encode(), version)
-            return
-    raise BadVersion(f"{path} changes faster than it can be written", path)
+    await _change(tree, paths.reassignment(topic), Reassignment.decode, change)
 
 
 async def read_reassignments(tree: ICoordination) -> dict[str, Reassignment]:
@@ -206,18 +209,32 @@ async def read_reassignments(tree: ICoordination) -> dict[str, Reassignment]:
     return found
 
 
-async def _write(tree: ICoordination, path: str, data: bytes) -> None:
+async def _change(
+    tree: ICoordination,
+    path: str,
+    decode: Callable[[bytes], _Request],
+    change: Callable[[_Request | None], _Request | None],
+) -> None:
+    """Put ``change(the request that a node has)`` in its place; None stands for no request, or an unreadable one."""
     for _ in range(ATTEMPTS):
-        try:
-            await tree.create(path, data, makepath=True)
+        before, version = None, None
+        with suppress(NoNode):
+            data, stat = await tree.get(path)
+            version = stat.version
+            with suppress(ValueError):
+                before = decode(data)
+        wanted = change(before)
+        if wanted == before:
             return
-        except NodeExists:
-            pass
-        try:
-            await tree.set(path, data)
+        with suppress(NoNode, NodeExists, BadVersion):
+            if version is None:
+                assert wanted is not None
+                await tree.create(path, wanted.encode(), makepath=True)
+            elif wanted is None:
+                await tree.delete(path, version)
+            else:
+                await tree.set(path, wanted.encode(), version)
             return
-        except NoNode:
-            continue  # it was carried out meanwhile
     raise BadVersion(f"{path} changes faster than it can be written", path)
 
 

@@ -12,6 +12,7 @@ from logd.log.epochs.search import find_epochs
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.files import MemoryFiles
 from tests.broker.replication.test_replicas import ReplicaTestCase
 
 
@@ -250,3 +251,78 @@ class EmptyEpochTests(ReplicaTestCase):
         """Check that the file has always told what the log holds."""
         self.assertGreaterEqual(len(found), 2)
         self.assertEqual([written for written, _ in found], [marked for _, marked in found])
+
+
+class LostTreeTests(ReplicaTestCase):
+    """A tree is lost, and a replica is elected that was away while others led in epochs that it does not know."""
+
+    def setUp(self) -> None:
+        """Have the second replica lead and take a message while the third one is away, then lose the tree."""
+        super().setUp()
+        self.first, (self.second, self.third) = self.leader, self.followers
+        self.send(b"before")
+        self.cluster.advance(1.0)
+        self.third.kill()
+        self.cluster.advance(6.0)
+        self.first.kill()
+        self.cluster.advance(10.0)
+        self.assertIs(self.leader, self.second)
+        self.send(self.message(self.second, 0))
+        self.lose_tree()
+
+    def message(self, leader: MemoryBroker, number: int) -> bytes:
+        """Return a message of the same length as all others."""
+        return b"%s %03d" % (leader.host.encode(), number)
+
+    def lose_tree(self) -> None:
+        """Kill all brokers, and begin with an empty tree."""
+        for broker in self.cluster.brokers:
+            broker.kill()
+        self.cluster.advance(60.0)
+        tree = self.cluster.tree
+        tree.kill()
+        tree.files = MemoryFiles(now=self.cluster.clock.seconds)
+        tree.start()
+
+    def elect(self, broker: MemoryBroker, messages: int) -> None:
+        """Let a broker that is the only live one lead, and take messages."""
+        broker.start()
+        self.cluster.advance(10.0)
+        assert broker.store is not None
+        self.cluster.wait(self.admin.elect("t", {0: broker.store.broker_id}, unclean=True))
+        self.cluster.advance(5.0)
+        for number in range(messages):
+            self.send(self.message(broker, number))
+
+    def assert_equal_again(self) -> None:
+        """Assert that the logs are equal once all brokers run."""
+        for broker in self.cluster.brokers:
+            if not broker.running:
+                broker.start()
+        self.cluster.advance(10.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def test_messages_of_two_leaders_are_of_different_epochs(self) -> None:
+        """The third replica has more messages than the second one, with entries that end at the same positions."""
+        self.elect(self.third, 3)
+        self.assert_equal_again()
+
+    def test_a_tree_that_is_lost_twice(self) -> None:
+        """The third replica knows nothing of what followed the first loss."""
+        self.elect(self.second, 2)
+        self.lose_tree()
+        self.elect(self.third, 5)
+        self.assert_equal_again()
+
+    def test_a_clock_that_is_wrong(self) -> None:
+        """The elected replica begins behind the epochs that it knows, and others cut off what readers saw of them."""
+        self.elect(self.second, 2)
+        self.first.start()
+        self.cluster.advance(10.0)
+        known = self.logs()[self.second.host].leadership.epoch
+        self.lose_tree()
+        for broker in self.cluster.brokers:
+            broker.set_clock(-self.cluster.clock.seconds())
+        self.elect(self.first, 5)
+        self.assertGreater(self.logs()[self.first.host].leadership.epoch, known)
+        self.assert_equal_again()

@@ -8,6 +8,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
+from logd.broker.replication.leader import LeaderRole
 from logd.coord import paths
 from logd.coord.partition_state import PartitionState
 from logd.coord.records import SetData, Stat
@@ -196,6 +197,54 @@ class ManyLeftTests(LeftLogTestCase):
         self.cluster.advance(10.0)
         self.assertEqual(store.logs_of("many"), [])
         self.assertLess(rounds[0], 10)
+
+
+class ReturningTests(LeftLogTestCase):
+    """A replica that is left out and is to store the partition again. Its leader does not hear from it meanwhile."""
+
+    def leave_and_return(self) -> None:
+        """Let the broker remove its log, and begin another one, which stays empty: nothing comes from the leader."""
+        me = self.left.settings.id
+        assert me is not None
+        (topic,) = self.cluster.wait(self.admin.metadata(["t"])).topics
+        others = tuple(broker for broker in topic.partitions[0].replicas if broker != me)
+        self.cluster.network.block(self.leader.host, self.left.host)
+        self.cluster.wait(self.admin.reassign("t", {0: others}))
+        self.cluster.advance(3.0)
+        self.assertFalse(self.stores(0))
+        self.cluster.wait(self.admin.reassign("t", {0: (*others, me)}))
+        self.cluster.advance(3.0)
+        self.assertTrue(self.stores(0))
+        self.assertEqual((set(self.state().in_sync), len(self.contents())), ({*others}, 2))
+
+    def test_the_removed_log_does_not_count_for_the_one_that_begins_in_its_place(self) -> None:
+        """The leader remembers what the former one had."""
+        self.leave_and_return()
+        self.cluster.network.heal()
+        self.cluster.advance(15.0)  # until then a connection is being made
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def test_the_replica_is_followed_on_the_connection_that_others_have_kept(self) -> None:
+        """Another partition is followed on it all the time."""
+        self.cluster.wait(self.admin.create("others", 3, replicas=3))
+        self.cluster.advance(1.0)
+        self.leave_and_return()
+        self.cluster.network.heal()
+        self.cluster.advance(2.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
+
+    def test_a_replica_that_never_noticed_is_asked_what_it_has(self) -> None:
+        """It goes on to follow: the leader refuses it once, so that it names the partition again."""
+        me, leader = self.left.settings.id, self.leader.coordination
+        assert leader is not None
+        role = self.logs()[self.leader.host].replica
+        assert isinstance(role, LeaderRole)
+        self.stop_controllers()
+        self.cluster.wait(leader.set(paths.partition_state("t", 0), self.without_it().encode()))
+        self.cluster.advance(0.01)
+        self.assertFalse(me in role.followers)
+        self.cluster.advance(2.0)
+        self.assertEqual((self.in_sync(), len(self.contents())), ((0, 1, 2), 1))
 
 
 class LastingTests(LeftLogTestCase):

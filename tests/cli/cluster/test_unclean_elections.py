@@ -7,7 +7,10 @@ import json
 from contextlib import redirect_stdout
 from typing import Any
 
+from logd.cli.cluster.elect import _elect_preferred
 from logd.cli.cluster.unclean_elections import elect_uncleanly
+from logd.coord import paths
+from logd.coord.registries.operator_requests import RequestedElection
 from logd.errors import LogdError
 from logd.leadership import NO_LEADER
 from logd.testing.memory.broker import MemoryBroker
@@ -124,3 +127,29 @@ class WaitingElectionTests(UncleanTestCase):
         self.patch(self.admin, "elect", elect)
         _, error = self.elect(timeout=1.0)
         self.assertIn("`logd elect t --cancel` takes the election back", error)
+
+
+class PreferredLeaderTests(UncleanTestCase):
+    """Preferred leaders, asked for while an unclean election of the topic waits."""
+
+    def test_a_refusal_is_the_reason_why_another_broker_leads(self) -> None:
+        """The command goes on with other topics."""
+        (preferred, *_) = self.cluster.wait(self.admin.describe("t")).partitions[0].replicas
+        broker = self.cluster.brokers[preferred]
+        broker.kill()
+        self.cluster.advance(10.0)
+        broker.start()
+        self.cluster.advance(10.0)
+        topic = self.cluster.wait(self.admin.describe("t"))
+        tree = self.leader.coordination
+        assert tree is not None
+        asked = RequestedElection(topic.uuid, (7,), leaders={7: 0}).encode()
+        for each in self.cluster.brokers:
+            assert each.broker is not None
+            each.broker.controller.stop()
+        self.cluster.wait(tree.create(paths.election("t"), asked, makepath=True))
+        elected = _elect_preferred(self.cluster.clock, self.admin, topic, topic.partitions, (), {0, 1, 2}, 1.0)
+        (row,) = self.cluster.wait(elected)
+        self.assertEqual((row["preferred"], row["leader"]), (preferred, self.led_by()))
+        self.assertIn("an unclean election of t-7 was asked for, and is not held yet: ", row["reason"])
+        self.assertIn("`logd elect t --cancel` takes that back", row["reason"])

@@ -111,7 +111,7 @@ class ElectionTests(SynchronousTestCase):
 
     def test_only_a_person_elects_a_replica_that_may_lack_messages(self) -> None:
         """So too where the tree was lost, and nobody is known to be in sync."""
-        state = lost_with_the_tree()
+        state = lost_with_the_tree(0.0)
         self.assertEqual(PartitionState.decode(state.encode()), state)
         self.assertIsNone(elect(state, (1, 2), LIVE, 1))
         found = elect_unclean(state, (1, 2), {2: "b"})
@@ -121,20 +121,32 @@ class ElectionTests(SynchronousTestCase):
 
     def test_the_state_remembers_an_unclean_election(self) -> None:
         """A former member that was away has to learn that what it showed was given up."""
-        found = elect_unclean(lost_with_the_tree(), (1, 2), {2: "b"})
+        found = elect_unclean(lost_with_the_tree(0.0), (1, 2), {2: "b"})
         assert found is not None
         led = elect(evolve(found, in_sync=(1, 2), instances=LIVE), (1, 2), {1: "a"}, 1)
         assert led is not None
         self.assertEqual((led.leader, led.leader_epoch, led.unclean_epoch), (1, 2, 1))
-        again = handed_over(found, 2, 2)
-        self.assertEqual((again.leader_epoch, again.unclean_epoch), (2, 1))
+
+    def test_epochs_after_a_lost_tree_are_behind_those_of_the_former_one(self) -> None:
+        """Whatever the clock says, there are many left."""
+        for now, epoch in ((-60.0, 0), (0.0, 0), (1.7e9, 28_333_333), (1e300, 1 << 30)):
+            state = lost_with_the_tree(now)
+            found = elect_unclean(PartitionState.decode(state.encode()), (1, 2), {2: "b"})
+            assert found is not None
+            self.assertEqual((state.leader, state.leader_epoch), (NO_LEADER, epoch))
+            self.assertEqual((found.leader_epoch, found.unclean_epoch), (epoch + 1, epoch + 1))
 
     def test_an_unclean_election_after_a_lost_tree_is_of_the_epoch_that_the_log_allows(self) -> None:
         """The tree begins at epoch 0, and other members may have led up to a later one."""
-        found = elect_unclean(lost_with_the_tree(), (1, 2), {2: "b"})
+        found = elect_unclean(lost_with_the_tree(0.0), (1, 2), {2: "b"})
         assert found is not None
-        begun = handed_over(found, 2, 8)
-        self.assertEqual((begun.leader_epoch, begun.unclean_epoch), (8, 8))
+        for least in (found.leader_epoch + 1, found.leader_epoch + 7):  # the log has entries of the epoch before
+            begun = handed_over(found, 2, least)
+            self.assertEqual((begun.leader_epoch, begun.unclean_epoch), (least, least))
+        led = handed_over(found, 2)
+        self.assertEqual((led.leader_epoch, led.unclean_epoch), (found.leader_epoch + 1, found.leader_epoch))
+        self.assertEqual(handed_over(begun, 2, least + 2).unclean_epoch, least + 2)
+        self.assertEqual(handed_over(led, 2, least).unclean_epoch, found.leader_epoch)
         self.assertEqual(handed_over(state_of(1, (1, 2)), 2, 8).unclean_epoch, 0)
 
 

@@ -53,13 +53,13 @@ class RemadeStateTests(RegistryTestCase):
         self.outcome(delete_topic(self.other, "t"))
         for broker in (1, 2):
             self.outcome(removed_by(self.other, "first", broker))
-        self.outcome(create_topic(self.other, "t", ENTRY, {0: lost_with_the_tree()}))
+        self.outcome(create_topic(self.other, "t", ENTRY, {0: lost_with_the_tree(0.0)}))
 
     def assert_follows(self) -> None:
         """Check that the broker knows the state in the tree, and what becomes of it."""
         known = self.states.get("t", 0)
         assert known is not None
-        self.assertEqual((known.state, known.version), (lost_with_the_tree(), 0))
+        self.assertEqual((known.state, known.version), (lost_with_the_tree(0.0), 0))
         elected = evolve(STATE, leader=2, leader_epoch=1)
         self.outcome(self.other.set(paths.partition_state("t", 0), elected.encode()))
         self.pass_time(1)

@@ -114,7 +114,9 @@ class OperatorWork:
         for number in numbers:
             if number in entry.partitions and not self._states.is_read(topic, number):
                 raise ValueError(f"the state of {topic}-{number} was not read yet")
-        chosen = await self._most_complete(topic, entry, numbers, asked.leaders) if asked.unclean else {}
+        #: By partition that has to wait: the reason. The others do not wait for it, perhaps for days.
+        waiting: dict[int, str] = {}
+        chosen = await self._most_complete(topic, entry, numbers, asked.leaders, waiting) if asked.unclean else {}
         elected = []
         for number in numbers:
             known = self._states.get(topic, number)
@@ -124,8 +126,9 @@ class OperatorWork:
             if asked.unclean:
                 state = None
                 if number in chosen and not _has_members(known.state, live):
-                    self._check_live(topic, number, chosen[number].broker)
                     state = elect_unclean(known.state, replicas, live, chosen[number].broker)
+                    if chosen[number].broker not in live:
+                        state, waiting[number] = None, _not_live(topic, number, chosen[number].broker)
             else:
                 preferred = prefer(known.state, replicas, live, self.draining)
                 state = None if preferred is None else named(known.state, preferred.leader)
@@ -133,13 +136,18 @@ class OperatorWork:
                 state = evolve(state, controller_epoch=epoch.number)
                 changes.append(SetData(paths.partition_state(topic, number), state.encode(), known.version))
                 elected.append((number, state.leader))
+        left = tuple(number for number in numbers if number in waiting)
+        if left and left == asked.partitions:
+            raise ValueError(waiting[left[0]])
         checks: list[Operation] = [epoch.check()]
         if changes:
             checks.append(check_identity(topic, entry.uuid))
         while len(changes) > MOST_ELECTED:
             some, changes = changes[:MOST_ELECTED], changes[MOST_ELECTED:]
             await self._tree.multi([*checks, Check(path, stat.version), *some])
-        await self._tree.multi([*checks, Delete(path, stat.version), *changes])
+        leaders = {number: leader for number, leader in asked.leaders.items() if number in left}
+        rest = SetData(path, evolve(asked, partitions=left, leaders=leaders).encode(), stat.version)
+        await self._tree.multi([*checks, rest if left else Delete(path, stat.version), *changes])
         for number, leader in elected if asked.unclean else ():
             self._log.warn(
                 "{topic}-{partition} is led by broker {leader} after an unclean election, as an operator has asked. "
@@ -151,14 +159,21 @@ class OperatorWork:
                 end=chosen[number].end,
                 known_end=chosen[number].known_end,
             )
+        if left:
+            raise ValueError(waiting[left[0]])
 
     async def _most_complete(
-        self, topic: str, entry: TopicEntry, numbers: Iterable[int], named: Mapping[int, int]
+        self,
+        topic: str,
+        entry: TopicEntry,
+        numbers: Iterable[int],
+        named: Mapping[int, int],
+        waiting: dict[int, str],
     ) -> dict[int, MostComplete]:
         """Return which replica is to lead each leaderless partition: the one with the most, or that an operator named.
 
-        Raises ValueError if that of no live replica is known, or the one that was named is not live: the request stays,
-        and is looked at again.
+        Where that of no live replica is known, or the one that was named is not live, the partition is ``waiting`` for
+        the reason noted there: its request stays, and is looked at again.
         """
         leaderless = {}
         for number in numbers:
@@ -166,9 +181,9 @@ class OperatorWork:
             replicas = tuple(broker for broker in entry.partitions.get(number, ()) if broker in self._live())
             if known is None or known.state.leader != NO_LEADER or _has_members(known.state, self._live()):
                 continue
-            if number in named:
-                self._check_live(topic, number, named[number])
-            if replicas:
+            if number in named and named[number] not in self._live():  # any other may lack more than was shown
+                waiting[number] = _not_live(topic, number, named[number])
+            elif replicas:
                 leaderless[number] = replicas
         if not leaderless:
             return {}
@@ -178,15 +193,12 @@ class OperatorWork:
         found = {}
         for number, replicas in leaderless.items():
             wanted = named.get(number, NO_LEADER)
-            found[number] = most_complete(number, (wanted,) if wanted in replicas else replicas, described)
-            if found[number].broker == NO_LEADER:
-                raise ValueError(f"none of the brokers {list(replicas)} tells of its replica of {topic}-{number} now")
+            most = most_complete(number, (wanted,) if wanted in replicas else replicas, described)
+            if most.broker == NO_LEADER:
+                waiting[number] = f"none of the brokers {list(replicas)} tells of its replica of {topic}-{number} now"
+            else:
+                found[number] = most
         return found
-
-    def _check_live(self, topic: str, number: int, broker: int) -> None:
-        """Raise ValueError if the broker that is to lead is gone: any other one may lack more than was shown."""
-        if broker not in self._live():
-            raise ValueError(f"broker {broker}, which is to lead {topic}-{number}, is not live")
 
     async def _end_if_deleted(self, epoch: ControllerEpoch, topic: str, path: str, stat: Stat) -> None:
         if await self._tree.exists(paths.topic(topic)) is None:
@@ -301,3 +313,8 @@ class OperatorWork:
 def _has_members(state: PartitionState, live: Mapping[int, str]) -> bool:
     """Return whether a live replica has everything visible: one that is just back is about to be chosen."""
     return bool(state.live_among({*state.in_sync, *state.last}, live))
+
+
+def _not_live(topic: str, number: int, broker: int) -> str:
+    """Return the reason why an election waits for the broker that is to lead."""
+    return f"broker {broker}, which is to lead {topic}-{number}, is not live"

@@ -86,7 +86,10 @@ class Member:
 
     async def survey(self, topic: str) -> dict[int, list[DescribedReplica]]:
         """Return the logs of the brokers: the lower its number, the more a broker has."""
-        return {number: [DescribedReplica(0, FOLLOWS, end=100 - number)] for number in self.live()}
+        return {
+            number: [DescribedReplica(partition, FOLLOWS, end=100 - number) for partition in (0, 1)]
+            for number in self.live()
+        }
 
     def live(self) -> dict[int, str]:
         """Return the instances of live brokers."""
