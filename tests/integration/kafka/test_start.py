@@ -25,7 +25,7 @@ HEAVY = (
     *("kafka.admin", "kafka.consumer", "kafka.producer", "kafka.net", "cramjam", "fastavro", "numpy", "opentelemetry"),
     *("logd.client", "logd.schema_registry", "logd.web", "logd.mirror", "logd.bench", "logd.cli", "click"),
 )
-#: The most modules of such a broker. It has 876, of which 428 are its own.
+#: The most modules of such a broker. It has 879, of which 431 are its own.
 MOST = 880
 #: The packages that serve clients of today's Kafka alone.
 OF_THE_LISTENER = ("kafka", "logd.broker.kafka", "logd.protocol.kafka")

@@ -1,12 +1,12 @@
-"""The members of one group: their session timeouts, the ids given to clients, the memory that all this takes."""
+"""The members of one group: their session timeouts and assignors, the ids given to clients, the memory of all this."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from logd.broker.kafka.error_codes import FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID
-from logd.broker.kafka.groups.known_assignors import KnownAssignors
 from logd.broker.kafka.groups.limits import MemberMemory
 from logd.broker.kafka.groups.members import AnswerJoin, JoinRequest, KafkaMember, WaitingAnswers, request_size
 from logd.interfaces import Clock, Timer
@@ -46,7 +46,7 @@ class Roster:
         #: The ids that were given to new members, which have not joined with them yet.
         self.given: dict[str, Timer] = {}
         self.answers = WaitingAnswers()
-        self._known = KnownAssignors()
+        self._known = _KnownAssignors()
         #: The static members by their names.
         self._static: dict[str, KafkaMember] = {}
 
@@ -217,3 +217,42 @@ class Roster:
 def given_size(member_id: str) -> int:
     """Return the bytes that an id takes which was given, about, with its timer."""
     return _GIVEN_BYTES + len(member_id)
+
+
+class _KnownAssignors:
+    """The assignors that the members know, counted: a request to join is not compared with all members.
+
+    Each member counts by what it asked for last.
+    """
+
+    def __init__(self) -> None:
+        self._members = 0
+        self._types: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+
+    def add(self, asked: JoinRequest) -> None:
+        """Count a member."""
+        self._members += 1
+        self._types[asked.protocol_type] += 1
+        self._names.update(asked.names)
+
+    def remove(self, asked: JoinRequest) -> None:
+        """Count a member no more."""
+        self._members -= 1
+        for counts, names in ((self._types, (asked.protocol_type,)), (self._names, asked.names)):
+            for name in names:
+                counts[name] -= 1
+                if not counts[name]:
+                    del counts[name]
+
+    def fits(self, asked: JoinRequest, own: JoinRequest | None) -> bool:
+        """Return whether all members are of the kind of a request to join, and know one of its assignors.
+
+        ``own``: what the same member asked for before, which does not count; None for a new one.
+        """
+        others, own_type, own_names = self._members, "", frozenset[str]()
+        if own is not None:
+            others, own_type, own_names = others - 1, own.protocol_type, own.names
+        if self._types[asked.protocol_type] - (own_type == asked.protocol_type) != others:
+            return False
+        return any(self._names[name] - (name in own_names) == others for name in asked.names)
