@@ -118,7 +118,7 @@ def begin():
     producer = Producer(AWAY)
     consumer = Consumer(AWAY)
     (stream,) = consumer.create_message_streams("t", 1)
-    calls = [lambda: producer.send("t", b"1").wait(), producer.flush, stream.get, stream.end_positions]
+    calls = [producer.send("t", b"1").wait, producer.flush, stream.get, stream.end_positions]  # flushed: that message
     for call in (*calls, send_many, send_large, publish, read):
         deferToThread(work, call).addErrback(print)
     reactor.callFromThread(reactor.callLater, 1.0, reactor.stop)
