@@ -8,7 +8,9 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.deferreds.fair_turns import TURN_SECONDS
 from logd.net import server
+from logd.net.backlog import TURN_REQUESTS
 from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.session import PauseReason
@@ -141,6 +143,21 @@ class RequestTests(ConnectionTestCase):
         self.receive(PRODUCE * 4)
         self.assertEqual(len(self.session.taken), 4)
         self.assertTrue(self.reading)
+
+    def test_requests_that_take_long_leave_turns_to_others(self) -> None:
+        """Thousands may arrive in one read; another connection of the same reactor is served in between."""
+
+        def work(request: Produce) -> None:
+            self.clock.rightNow += 2 * TURN_SECONDS / TURN_REQUESTS
+
+        self.session.then = work
+        self.receive(PRODUCE * (3 * TURN_REQUESTS))
+        self.assertEqual((len(self.session.taken), self.reading), (TURN_REQUESTS, False))
+        meanwhile: list[int] = []
+        self.clock.callLater(0, lambda: meanwhile.append(len(self.session.taken)))
+        self.clock.advance(0)
+        self.assertEqual(meanwhile, [2 * TURN_REQUESTS])
+        self.assertEqual((len(self.session.taken), self.reading), (3 * TURN_REQUESTS, True))
 
     def test_a_failing_session_ends_its_connection(self) -> None:
         """The error is logged, and the broker goes on."""
