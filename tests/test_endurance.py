@@ -13,7 +13,15 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.endurance import flakes
-from tests.endurance.flakes import Outcomes, costs, disturbable_modules, in_any_order, report
+from tests.endurance.flakes import (
+    DIVIDED,
+    Outcomes,
+    costs,
+    disturbable_modules,
+    in_any_order,
+    repeated_tests,
+    report,
+)
 from tests.endurance.load import Load
 from tests.endurance.soak import EXERCISES, Exercise, soak
 from tests.endurance.soak import report as soak_report
@@ -82,6 +90,14 @@ class FlakesTests(SynchronousTestCase):
         for each in ("tests.integration.broker.test_kills", "tests.cli.bench.test_coordination", "tests.web.test_site"):
             self.assertIn(each, modules)
         self.assertNotIn("tests.protocol.test_gap", modules)
+
+    def test_the_pages_of_the_documentation_run_one_by_one(self) -> None:
+        """They take minutes, and one after the other they would hold a round up; other modules run as a whole."""
+        names = repeated_tests()
+        pages = [name for name in names if name.startswith(f"{DIVIDED[0]}.PageTests.test_the_page_")]
+        self.assertGreater(len(pages), 10)
+        self.assertNotIn(DIVIDED[0], names)
+        self.assertLessEqual({*disturbable_modules()} - {*DIVIDED}, {*names})
 
     def test_an_interrupted_run_goes_on_where_it_was(self) -> None:
         """Outcomes of the same files are read again, of other files not; a line that was cut short does no harm."""

@@ -20,13 +20,17 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from attrs import asdict, define, field
+from twisted.trial.runner import TestLoader
 
+from tests.distribution import single_tests
 from tests.endurance.load import Load
 from tests.endurance.trial import ROOT, TrialRun, run_trial
 
 #: The folder of the outcomes and of the output of failing runs.
 FOLDER = ROOT / ".flakes"
 _OUTCOMES = "outcomes.jsonl"
+#: Modules whose tests run one by one: as a whole, beside a load, such a module takes as long as all the others.
+DIVIDED = ("tests.integration.documents.test_documentation",)
 #: Seconds for one module; beside a load, three times as many.
 PATIENCE = 1800.0
 #: Signs that a test depends on more than its own thread, so that a busy machine can make it fail.
@@ -45,6 +49,17 @@ def disturbable_modules() -> list[str]:
         if inside.parts[1] == "integration" or _DISTURBABLE.search(path.read_text(encoding="utf-8")):
             found.append(".".join(inside.with_suffix("").parts))
     return found
+
+
+def repeated_tests() -> list[str]:
+    """Return the dotted names of what is repeated: modules, and the tests of those that are divided."""
+    names = []
+    for module in disturbable_modules():
+        if module in DIVIDED:
+            names += sorted(test.id() for test in single_tests(TestLoader().loadByName(module)))
+        else:
+            names.append(module)
+    return names
 
 
 def tree_state() -> str:
@@ -134,7 +149,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the modules and run nothing")
     parser.add_argument("modules", nargs="*", help="these alone, as dotted names")
     options = parser.parse_args(arguments)
-    modules = options.modules or disturbable_modules()
+    modules = options.modules or repeated_tests()
     if options.list:
         print("\n".join(modules))
         return 0
