@@ -76,10 +76,11 @@ class Accepting:
             if accept_at is None:
                 return place in self.ledger.begun_again
             check(accept_at % JUMP == 0, "a log would not begin at a multiple of 2^40", place, accept_at)
-            if place not in self.ledger.begun_again:
-                self.ledger.begun_again.add(place)
-                self.ledger.remove(*place, accept_at, payloads, [])
-                self.accepted += 1
+            is_first = place not in self.ledger.begun_again
+            self.ledger.begun_again.add(place)
+            # A crash may undo a beginning that the tree has noted: the next one is further on.
+            self.ledger.remove(*place, accept_at, payloads if is_first else [], [])
+            self.accepted += is_first
             async for _ in admin.repair_log(*place, dry_run=False, accept_at=accept_at):
                 pass
         except LogdError as error:
