@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from logd.cli.dead_letters.selection import Selection, digest, is_chosen, only_option
 from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.messages.gone_topic import check_in_tree
 from logd.cli.options import GroupParameter, TopicParameter, json_option, topic_argument, zookeeper_option
 from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree
@@ -28,7 +29,6 @@ from logd.client.producer.producer import Producer
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
-from logd.coord.registries.topics import read_topic
 from logd.deferreds.gathering import gather
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, PartitionLost, UnknownTopic
@@ -253,15 +253,7 @@ async def until_there(clock: Clock, tree: ICoordination, group: str, topic: str,
             reached = {number: each.position or 0 for number, each in stored.items()}
             if all(reached.get(number, 0) >= end for number, end in ends.positions.items()):
                 return
-        uuid = ends.uuid
-        with suppress(CoordinationError, ValueError):
-            try:
-                uuid = (await read_topic(tree, topic)).uuid
-            except UnknownTopic:
-                uuid = ""
-        if uuid != ends.uuid:
-            change = "made again" if uuid else "deleted"
-            raise UnknownTopic(f"topic {topic!r} was {change} during the replay: letters not replayed by then are gone")
+        await check_in_tree(tree, topic, ends.uuid, "during the replay: letters not replayed by then are gone")
         await sleep(clock, LOOK_SECONDS)
 
 

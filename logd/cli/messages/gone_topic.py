@@ -1,8 +1,9 @@
-"""Ends the reading of a topic up to its present end once the topic is gone: that end would never come."""
+"""Ends work up to the present end of a topic once the topic is gone: that end would never come."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -10,6 +11,9 @@ from twisted.python.failure import Failure
 
 from logd.client.admin.admin import Admin
 from logd.clientcore.metadata import described
+from logd.coord.errors import CoordinationError
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.topics import read_topic
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError, UnknownTopic
 from logd.interfaces import Clock
@@ -61,5 +65,24 @@ async def _look(clock: Clock, admin: Admin, topic: str, uuid: str) -> None:
             continue
         missed = missed + 1 if found != uuid else 0
         if missed == LOOKS:
-            change = "made again" if found else "deleted"
-            raise UnknownTopic(f"topic {topic!r} was {change} before it was read to its end")
+            raise _gone(topic, found, "before it was read to its end")
+
+
+async def check_in_tree(tree: ICoordination, topic: str, uuid: str, when: str) -> None:
+    """Raise UnknownTopic, with ``when``, if the topic with this uuid was deleted, or made again, as the tree says.
+
+    A tree that does not answer, or whose node of the topic cannot be read, says nothing.
+    """
+    found = uuid
+    with suppress(CoordinationError, ValueError):
+        try:
+            found = (await read_topic(tree, topic)).uuid
+        except UnknownTopic:
+            found = ""
+    if found != uuid:
+        raise _gone(topic, found, when)
+
+
+def _gone(topic: str, found: str, when: str) -> UnknownTopic:
+    change = "made again" if found else "deleted"
+    return UnknownTopic(f"topic {topic!r} was {change} {when}")

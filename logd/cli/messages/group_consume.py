@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 
 from logd.cli.messages.avro_lines import complain_of_undecoded, end_rendering, rendered, renderer_of, store_undecoded
 from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.messages.gone_topic import check_in_tree
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import Output
@@ -27,7 +28,6 @@ from logd.client.starting_positions import Start
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
-from logd.coord.registries.topics import read_topic
 from logd.deferreds.sleeping import sleep
 from logd.errors import PartitionLost, UnknownTopic
 from logd.interfaces import Clock
@@ -233,13 +233,5 @@ async def until_handled(
                 for partition, (begin, end) in ends.logs.items()
             ):
                 return
-        uuid = ends.uuid
-        with suppress(CoordinationError, ValueError):
-            try:
-                uuid = (await read_topic(tree, topic)).uuid
-            except UnknownTopic:
-                uuid = ""
-        if uuid != ends.uuid:
-            change = "made again" if uuid else "deleted"
-            raise UnknownTopic(f"topic {topic!r} was {change} before the group had handled all of its messages")
+        await check_in_tree(tree, topic, ends.uuid, "before the group had handled all of its messages")
         await sleep(clock, LOOK_SECONDS)
