@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.endurance import flakes
 from tests.endurance.flakes import (
     DIVIDED,
     Outcomes,
+    TreeState,
     costs,
     disturbable_modules,
     in_any_order,
@@ -80,7 +82,7 @@ class FlakesTests(SynchronousTestCase):
 
     def outcomes(self, folder: str, state: str = "s") -> Outcomes:
         """Return the outcomes in a folder, read."""
-        found = Outcomes(Path(folder), state)
+        found = Outcomes(Path(folder), lambda _: state)
         found.load()
         return found
 
@@ -108,6 +110,29 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(self.outcomes(folder).missing(1, ["tests.a", "tests.b"]), ["tests.b"])
         self.assertEqual(self.outcomes(folder).missing(2, ["tests.a"]), ["tests.a"])
         self.assertEqual(self.outcomes(folder, "other").missing(1, ["tests.a"]), ["tests.a"])
+
+    def test_a_changed_test_module_is_begun_anew_alone(self) -> None:
+        """Any other file may bear on all modules, as does a test module that another one imports."""
+        root = Path(self.mktemp())
+        subprocess.run(["git", "init", "-q", str(root)], check=True)
+        (root / "tests" / "a").mkdir(parents=True)
+        for name in ("code.py", "tests/a/test_one.py", "tests/a/test_base.py", "tests/a/test_more.py"):
+            (root / name).write_text("def test_one_thing(): ...")
+        (root / "tests/a/test_two.py").write_text("from tests.a import test_more\nfrom tests.a.test_base import Base")
+        names = ("tests.a.test_one", "tests.a.test_one.OneTests.test_it", "tests.a.test_two", "tests.a.test_base")
+
+        def changed(name: str) -> list[bool]:
+            before = TreeState.read(root)
+            (root / name).write_text((root / name).read_text() + "\n")
+            after = TreeState.read(root)
+            return [before.of(each) != after.of(each) for each in names]
+
+        self.assertEqual(changed("tests/a/test_one.py"), [True, True, False, False])
+        self.assertEqual(changed("tests/a/test_two.py"), [False, False, True, False])
+        self.assertEqual(changed("tests/a/test_base.py"), [True] * 4)
+        self.assertEqual(changed("tests/a/test_more.py"), [True] * 4)
+        self.assertEqual(changed("code.py"), [True] * 4)
+        self.assertEqual(TreeState.read(root), TreeState.read(root))
 
     def test_those_that_took_longest_begin_first(self) -> None:
         """By what they took last, whatever the files were then; what has never run begins last."""

@@ -2,7 +2,8 @@
 
 The tests are those of modules that use processes, sockets, threads or the reactor. Every second run has processes
 beside it that load the processors and the disk. Outcomes are appended to a file as they come, so an interrupted run
-continues where it was; another commit, or changed files, begin anew. The status is 1 if a module failed.
+continues where it was. Changed files begin anew: a changed test module for itself, any other file for all modules. The
+status is 1 if a module failed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Self
 
-from attrs import asdict, define, field
+from attrs import asdict, define, field, frozen
 from twisted.trial.runner import TestLoader
 
 from tests.distribution import single_tests
@@ -39,6 +41,9 @@ _DISTURBABLE = re.compile(
     r"|unittest import .*\bTestCase\b",
     re.M,
 )
+#: The file of a test module, and an import of one or from one.
+_TEST_FILE = re.compile(r"^tests/(?:.*/)?test_\w+\.py$")
+_TEST_IMPORT = re.compile(rb"^\s*(?:from|import) (tests\b[\w.]*?)(?: import |\.)(test_\w+)", re.M)
 
 
 def disturbable_modules() -> list[str]:
@@ -62,11 +67,36 @@ def repeated_tests() -> list[str]:
     return names
 
 
-def tree_state() -> str:
-    """Return a digest of the commit and the changes to it: outcomes count only for this state."""
+@frozen
+class TreeState:
+    """What the files are, as digests: an outcome counts while they are the same."""
+
+    #: Of all files that may bear on each module.
+    common: str
+    #: Of each test module that no other file imports, by its dotted name.
+    own: Mapping[str, str]
+
+    @classmethod
+    def read(cls, root: Path = ROOT) -> Self:
+        """Read the files that git knows or would add."""
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listing, cwd=root, capture_output=True, check=True, text=True).stdout.split("\0")
+        files = {name: (root / name).read_bytes() for name in sorted({*names}) if (root / name).is_file()}
+        imported = {b".".join(found).decode() for content in files.values() for found in _TEST_IMPORT.findall(content)}
+        modules = {name.removesuffix(".py").replace("/", "."): name for name in files if _TEST_FILE.search(name)}
+        own = {module: _digest(files.pop(name)) for module, name in modules.items() if module not in imported}
+        return cls(_digest(*(part for name, content in files.items() for part in (name.encode(), content))), own)
+
+    def of(self, name: str) -> str:
+        """Return the state of a module, or of a test in one, by its dotted name."""
+        own = [digest for module, digest in self.own.items() if f"{name}.".startswith(f"{module}.")]
+        return "-".join([self.common, *own])
+
+
+def _digest(*parts: bytes) -> str:
     digest = hashlib.sha256()
-    for command in (["rev-parse", "HEAD"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]):
-        digest.update(subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout)
+    for part in parts:
+        digest.update(b"%d " % len(part) + part)
     return digest.hexdigest()[:16]
 
 
@@ -86,10 +116,10 @@ class Outcome:
 
 @define
 class Outcomes:
-    """The outcomes so far, in a file of JSON lines."""
+    """The outcomes so far, in a file of JSON lines. ``state(module)`` tells for what files an outcome counts."""
 
     folder: Path
-    state: str
+    state: Callable[[str], str]
     found: list[Outcome] = field(factory=list)
     #: The seconds that each module took last, in any state.
     _seconds: dict[str, float] = field(factory=dict)
@@ -106,13 +136,14 @@ class Outcomes:
             except (ValueError, TypeError):
                 continue
             self._seconds[outcome.module] = outcome.seconds
-            if outcome.state == self.state:
+            if outcome.state == self.state(outcome.module):
                 self.found.append(outcome)
 
     def add(self, run: int, loaded: bool, done: TrialRun) -> None:
         """Append an outcome; keep the output of a run that failed."""
         times = round(done.seconds, 1), round(done.processor_seconds, 1)
-        outcome = Outcome(self.state, run, done.module, loaded, done.passed, times[0], done.summary, times[1])
+        state = self.state(done.module)
+        outcome = Outcome(state, run, done.module, loaded, done.passed, times[0], done.summary, times[1])
         self.found.append(outcome)
         self._seconds[outcome.module] = outcome.seconds
         self.folder.mkdir(exist_ok=True)
@@ -139,6 +170,7 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10)")
+    parser.add_argument("--from-run", type=int, default=1, help="the first run, if another machine has those before it")
     parser.add_argument("--jobs", type=int, default=2, help="modules that run at a time (2)")
     parser.add_argument(
         "--no-load", action="store_true", help="no processes that load the machine beside every second run"
@@ -153,15 +185,16 @@ def main(arguments: list[str]) -> int:
     if options.list:
         print("\n".join(modules))
         return 0
-    outcomes = Outcomes(FOLDER, tree_state())
+    outcomes = Outcomes(FOLDER, TreeState.read().of)
     outcomes.load()
     if options.costs:
         print("\n".join(costs(outcomes, modules)))
         return 0
-    total, begin, ran = options.runs * len(modules), time.monotonic(), 0
-    left = sum(len(outcomes.missing(run, modules)) for run in range(1, options.runs + 1))
-    print(f"{len(modules)} modules, {options.runs} runs of each; {total - left} of {total} are done", flush=True)
-    for run in range(1, options.runs + 1):
+    runs = range(options.from_run, options.runs + 1)
+    total, begin, ran = len(runs) * len(modules), time.monotonic(), 0
+    left = sum(len(outcomes.missing(run, modules)) for run in runs)
+    print(f"{len(modules)} modules, {len(runs)} runs of each; {total - left} of {total} are done", flush=True)
+    for run in runs:
         loaded = run % 2 == 0 and not options.no_load
         missing = outcomes.missing(run, modules)
         if not missing:
