@@ -15,8 +15,9 @@ from twisted.python.failure import Failure
 class Background:
     """The coroutines of one object. ``stop`` cancels them all, with what they wait for.
 
-    One that stops the others, perhaps by what it has called, ends where it next waits. A coroutine must handle the
-    errors that it expects: one that ends with an exception has a bug, which is logged, and the others go on.
+    One that stops the others, perhaps by what it has called, ends where it next waits; so does one whose wait cannot be
+    cancelled, as what it waits for runs at that moment, or ends otherwise. A coroutine must handle the errors that it
+    expects: one that ends with an exception has a bug, which is logged, and the others go on.
     """
 
     _log = Logger()
@@ -57,13 +58,14 @@ class Background:
 
     @coroutine
     def _stoppable(self, work: Coroutine[Any, Any, None]) -> Generator[Any, Any, None]:
-        """Run a coroutine; if a stop came while it ran, cancel what it waits for next.
+        """Run a coroutine; if a stop came that has not cancelled its wait, cancel what it waits for next.
 
-        To cancel its own Deferred has no effect then, since it waits for nothing.
+        To cancel its own Deferred has no effect while it runs, since it waits for nothing, nor while another coroutine
+        runs that it waits for.
         """
         go_on, given = work.send, None
+        stops = self._stops
         while True:
-            stops = self._stops
             try:
                 awaited = go_on(given)
             except StopIteration:
@@ -77,6 +79,9 @@ class Background:
             except GeneratorExit:
                 work.close()
                 raise
+            except CancelledError as error:
+                go_on, given = work.throw, error
+                stops = self._stops  # it may wait to tidy up
             except BaseException as error:
                 go_on, given = work.throw, error
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import weakref
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
+from logd.errors import LogdError
 
 
 class BackgroundTests(SynchronousTestCase):
@@ -113,6 +114,48 @@ class BackgroundTests(SynchronousTestCase):
         self.assertEqual(self.ended, [0, 10, 1])
         self.clock.advance(0.25)
         self.assertEqual((self.ended, self.clock.getDelayedCalls(), len(self.background)), ([0, 10, 1, 11], [], 0))
+
+    def test_a_stop_by_what_a_coroutine_waits_for(self) -> None:
+        """That runs at this moment and cannot be cancelled, so the coroutine ends where it next waits."""
+        gate: Deferred[None] = Deferred()
+
+        async def commit() -> None:
+            await gate
+            self.background.stop()  # as by a lock's release, which another one waits for that stops everything
+
+        async def commits() -> None:
+            try:
+                while True:
+                    await Deferred.fromCoroutine(commit())
+                    await sleep(self.clock, 1.0)
+            finally:
+                self.ended.append(0)
+
+        running = self.background.start(commits())
+        gate.callback(None)
+        self.assertIsNone(self.successResultOf(running))
+        self.assertEqual((self.ended, len(self.background), self.clock.getDelayedCalls()), ([0], 0, []))
+
+    def test_a_stop_that_another_error_answers(self) -> None:
+        """A wait that makes an error of its own of the cancellation ends its coroutine where that next waits."""
+
+        async def asks() -> None:
+            try:
+                await self.work(0)
+            except CancelledError:
+                raise LogdError("the tree does not answer") from None
+
+        async def asks_again() -> None:
+            while True:
+                try:
+                    await Deferred.fromCoroutine(asks())
+                except LogdError:
+                    await self.work(1)
+
+        running = self.background.start(asks_again())
+        self.background.stop()
+        self.assertIsNone(self.successResultOf(running))
+        self.assertEqual((self.ended, len(self.background), self.clock.getDelayedCalls()), ([0, 1], 0, []))
 
     def test_a_result_does_not_stay_in_memory(self) -> None:
         """A result that a coroutine has dropped is gone while it waits for the next one."""
