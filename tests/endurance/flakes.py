@@ -69,7 +69,7 @@ def repeated_tests() -> list[str]:
 
 @frozen
 class TreeState:
-    """What the files are, as digests: an outcome counts while they are the same."""
+    """Digests of the files: an outcome counts while they are the same."""
 
     #: Of all files that may bear on each module.
     common: str
