@@ -8,6 +8,8 @@ import os
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import attrs
@@ -172,6 +174,14 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(report(found, ["tests.a"], 9), 1)
         self.assertEqual(report(found, ["tests.a"], 3), 0)
         self.assertEqual(Path(folder, "tests.a-4.log").read_text(), "what it printed")
+
+    def test_a_first_run_behind_the_last_is_an_error(self) -> None:
+        """Nothing would run, and the status would say that all is well."""
+        for first in ("11", "0"):
+            with redirect_stderr(StringIO()) as errors, self.assertRaises(SystemExit) as ended:
+                flakes.main(["--runs", "10", "--from-run", first])
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn(f"--from-run {first} is not among the runs 1 to 10", errors.getvalue())
 
     def test_costs_name_the_dearest_module_first(self) -> None:
         """Each with the mean of its runs; the last line is their sum. They are kept from run to run."""

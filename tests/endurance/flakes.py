@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10)")
+    parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10): the last run")
     parser.add_argument("--from-run", type=int, default=1, help="the first run, if another machine has those before it")
     parser.add_argument("--jobs", type=int, default=2, help="modules that run at a time (2)")
     parser.add_argument(
@@ -181,6 +181,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the modules and run nothing")
     parser.add_argument("modules", nargs="*", help="these alone, as dotted names")
     options = parser.parse_args(arguments)
+    if not 1 <= options.from_run <= options.runs:
+        parser.error(f"--from-run {options.from_run} is not among the runs 1 to {options.runs}: --runs is the last run")
     modules = options.modules or repeated_tests()
     if options.list:
         print("\n".join(modules))
