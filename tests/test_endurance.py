@@ -95,6 +95,20 @@ class FlakesTests(SynchronousTestCase):
             self.assertIn(each, modules)
         self.assertNotIn("tests.protocol.test_gap", modules)
 
+    def test_tests_that_import_a_disturbable_rig_are_chosen(self) -> None:
+        """Their own texts may have no sign of sockets."""
+        root = Path(self.mktemp())
+        (root / "tests" / "a").mkdir(parents=True)
+        for name, text in (
+            ("rig", "import socket"),
+            ("base", "from tests.a import (\n    other,\n    rig,\n)"),
+            ("test_far", "from tests.a.base import Base"),
+            ("test_whole", "import tests.a.rig"),
+            ("test_calm", "from tests.a.other import Other"),
+        ):
+            (root / "tests" / "a" / f"{name}.py").write_text(text)
+        self.assertEqual(disturbable_modules(root), ["tests.a.test_far", "tests.a.test_whole"])
+
     def test_the_pages_of_the_documentation_run_one_by_one(self) -> None:
         """They take minutes, and one after the other they would hold a round up; other modules run as a whole."""
         names = repeated_tests()
