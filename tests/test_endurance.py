@@ -8,6 +8,8 @@ import os
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import attrs
@@ -93,6 +95,20 @@ class FlakesTests(SynchronousTestCase):
             self.assertIn(each, modules)
         self.assertNotIn("tests.protocol.test_gap", modules)
 
+    def test_tests_that_import_a_disturbable_rig_are_chosen(self) -> None:
+        """Their own texts may have no sign of sockets."""
+        root = Path(self.mktemp())
+        (root / "tests" / "a").mkdir(parents=True)
+        for name, text in (
+            ("rig", "import socket"),
+            ("base", "from tests.a import (\n    other,\n    rig,\n)"),
+            ("test_far", "from tests.a.base import Base"),
+            ("test_whole", "import tests.a.rig"),
+            ("test_calm", "from tests.a.other import Other"),
+        ):
+            (root / "tests" / "a" / f"{name}.py").write_text(text)
+        self.assertEqual(disturbable_modules(root), ["tests.a.test_far", "tests.a.test_whole"])
+
     def test_the_pages_of_the_documentation_run_one_by_one(self) -> None:
         """They take minutes, and one after the other they would hold a round up; other modules run as a whole."""
         names = repeated_tests()
@@ -172,6 +188,14 @@ class FlakesTests(SynchronousTestCase):
         self.assertEqual(report(found, ["tests.a"], 9), 1)
         self.assertEqual(report(found, ["tests.a"], 3), 0)
         self.assertEqual(Path(folder, "tests.a-4.log").read_text(), "what it printed")
+
+    def test_a_first_run_behind_the_last_is_an_error(self) -> None:
+        """Nothing would run, and the status would say that all is well."""
+        for first in ("11", "0"):
+            with redirect_stderr(StringIO()) as errors, self.assertRaises(SystemExit) as ended:
+                flakes.main(["--runs", "10", "--from-run", first])
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn(f"--from-run {first} is not among the runs 1 to 10", errors.getvalue())
 
     def test_costs_name_the_dearest_module_first(self) -> None:
         """Each with the mean of its runs; the last line is their sum. They are kept from run to run."""

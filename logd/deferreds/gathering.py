@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, gatherResults
 from twisted.python.failure import Failure
 
 from logd.deferreds.fair_turns import FairTurns
@@ -17,13 +17,20 @@ T = TypeVar("T")
 async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return the results, in order. Raises the first error; the others are then cancelled, and their errors dropped."""
     running = [Deferred.fromCoroutine(work) for work in works]
+    # The Deferred itself has the error, so that whoever drives the caller's coroutine sees a cancellation as one.
+    results = gatherResults(running, consumeErrors=True).addErrback(_first_error)
     try:
-        return await gatherResults(running, consumeErrors=True)
-    except FirstError as error:
+        return await results
+    except Exception:
         for each in running:
             each.cancel()
-        error.subFailure.raiseException()
         raise
+
+
+def _first_error(failure: Failure) -> Failure:
+    error: Any = failure.value
+    first: Failure = error.subFailure
+    return first
 
 
 async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
@@ -60,8 +67,9 @@ async def for_each(
             except Exception:
                 errors.append(Failure())
 
+    def first_error(outcomes: Sequence[tuple[bool, Any]]) -> Failure | None:
+        errors.extend(failure for done, failure in outcomes if not done)
+        return errors[0] if errors else None
+
     lines = DeferredList([Deferred.fromCoroutine(one_after_another()) for _ in range(at_once)], consumeErrors=True)
-    outcomes: Sequence[tuple[bool, Any]] = await lines
-    errors += (failure for done, failure in outcomes if not done)
-    if errors:
-        errors[0].raiseException()
+    await lines.addCallback(first_error)  # it has the error itself, as in gather

@@ -29,8 +29,15 @@ from logd.errors import *
 async def work(reactor):
     {}
 
-sys.exit(run(work))
+sys.exit(run(work{}))
 """
+#: The work that prints a line, and one more when it is cancelled, and then tidies up for ever.
+_ENDLESS = (
+    "print('ready', flush=True)\n    try:\n        await Deferred()\n"
+    "    finally:\n        print('ready', flush=True)\n        await Deferred()"
+)
+#: Options of ``run``, with the patience to be inserted.
+_ABANDONED = ", patience={}, abandon=lambda: print('abandoned', file=sys.stderr)"
 
 
 def caused(error: LogdError, cause: Exception) -> LogdError:
@@ -79,10 +86,15 @@ class ReportTests(SynchronousTestCase):
 class ReactorCommandTests(SynchronousTestCase):
     """``run``, each time in a process of its own."""
 
-    def ended(self, body: str, when_ready: Callable[[subprocess.Popen[str]], None] | None = None) -> tuple[int, str]:
-        """Return the status and stderr of a process with this work; ``when_ready`` is called once it printed a line."""
+    def ended(
+        self, body: str, when_ready: Callable[[subprocess.Popen[str]], None] | None = None, options: str = ""
+    ) -> tuple[int, str]:
+        """Return the status and stderr of a process with this work; ``when_ready`` is called once it printed a line.
+
+        ``options`` are those of ``run``.
+        """
         process = subprocess.Popen(
-            [sys.executable, "-c", _FRAME.format(body)],
+            [sys.executable, "-c", _FRAME.format(body, options)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -140,18 +152,22 @@ class ReactorCommandTests(SynchronousTestCase):
 
     def test_a_second_signal_ends_the_tidying(self) -> None:
         """Tidying may wait for a broker that never answers."""
-        body = (
-            "print('ready', flush=True)\n    try:\n        await Deferred()\n"
-            "    finally:\n        print('ready', flush=True)\n        await Deferred()"
-        )
+        self.assertEqual(self.ended(_ENDLESS, self.twice), (130, ""))
+        self.assertEqual(self.ended(_ENDLESS, self.twice, _ABANDONED.format("1e6")), (130, "abandoned\n"))
 
-        def twice(process: subprocess.Popen[str]) -> None:
-            process.send_signal(signal.SIGINT)
-            assert process.stdout is not None
-            self.assertEqual(process.stdout.readline(), "ready\n")
-            process.send_signal(signal.SIGINT)
+    def test_tidying_ends_with_the_patience(self) -> None:
+        """The rest is abandoned then, as at a second signal."""
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            once = partial(subprocess.Popen.send_signal, sig=number)
+            self.assertEqual(self.ended(_ENDLESS, once, _ABANDONED.format("0.01")), (status, "abandoned\n"))
+        self.assertEqual(self.ended("await deferLater(reactor, 0)", options=_ABANDONED.format("0.0")), (0, ""))
 
-        self.assertEqual(self.ended(body, twice), (130, ""))
+    def twice(self, process: subprocess.Popen[str]) -> None:
+        """Send SIGINT, and again once the process tidies up."""
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGINT)
 
     def test_a_blocked_thread_does_not_keep_the_process(self) -> None:
         """A read of a terminal or pipe may never end."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Awaitable
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.deferreds.background import Background
+from logd.deferreds.gathering import for_each, gather
 from logd.deferreds.sleeping import sleep
 from logd.errors import LogdError
 
@@ -135,6 +137,23 @@ class BackgroundTests(SynchronousTestCase):
         gate.callback(None)
         self.assertIsNone(self.successResultOf(running))
         self.assertEqual((self.ended, len(self.background), self.clock.getDelayedCalls()), ([0], 0, []))
+
+    def test_a_stop_in_a_wait_for_several_leaves_time_to_tidy_up(self) -> None:
+        """As in any other wait, since the cancellation ends that one wait."""
+
+        async def waits(several: Awaitable[object], number: int) -> None:
+            try:
+                await several
+            finally:
+                await sleep(self.clock, 0.25)
+                self.ended.append(number)
+
+        self.background.start(waits(gather([self.work(0), self.work(1)]), 10))
+        self.background.start(waits(for_each([2, 3], self.work, 2), 11))
+        self.background.stop()
+        self.assertEqual(self.ended, [0, 1, 2, 3])
+        self.clock.advance(0.25)
+        self.assertEqual((self.ended[4:], len(self.background)), ([10, 11], 0))
 
     def test_a_stop_that_another_error_answers(self) -> None:
         """A wait that makes an error of its own of the cancellation ends its coroutine where that next waits."""

@@ -41,19 +41,42 @@ _DISTURBABLE = re.compile(
     r"|unittest import .*\bTestCase\b",
     re.M,
 )
+#: Imports from the tests: the package or module, and the names; and imports of whole modules.
+_IMPORT = re.compile(r"^\s*from (tests\b[\w.]*) import (\([^)]*\)|.*)", re.M)
+_PLAIN_IMPORT = re.compile(r"^\s*import (tests\b[\w.]*)", re.M)
 #: The file of a test module, and an import of one or from one.
 _TEST_FILE = re.compile(r"^tests/(?:.*/)?test_\w+\.py$")
 _TEST_IMPORT = re.compile(rb"^\s*(?:from|import) (tests\b[\w.]*?)(?: import |\.)(test_\w+)", re.M)
 
 
-def disturbable_modules() -> list[str]:
-    """Return the dotted names of the test modules to repeat, sorted."""
-    found = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        inside = path.relative_to(ROOT)
-        if inside.parts[1] == "integration" or _DISTURBABLE.search(path.read_text(encoding="utf-8")):
-            found.append(".".join(inside.with_suffix("").parts))
-    return found
+def disturbable_modules(root: Path = ROOT) -> list[str]:
+    """Return the dotted names of the test modules to repeat, sorted.
+
+    A module is disturbable too if it imports from a disturbable one, such as a rig with sockets.
+    """
+    texts = {
+        ".".join(path.relative_to(root).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in (root / "tests").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    imported = {module: texts.keys() & _imported(text) for module, text in texts.items()}
+    found = {module for module, text in texts.items() if _DISTURBABLE.search(text)}
+    while more := {module for module, those in imported.items() if those & found} - found:
+        found |= more
+    return sorted(
+        module
+        for module in texts
+        if module.rpartition(".")[2].startswith("test_")
+        and (module in found or module.startswith("tests.integration."))
+    )
+
+
+def _imported(text: str) -> set[str]:
+    """Return the dotted names that may be modules of the tests among those that a module imports."""
+    names = set(_PLAIN_IMPORT.findall(text))
+    for package, those in _IMPORT.findall(text):
+        names |= {package, *(f"{package}.{name}" for name in re.findall(r"\w+", those))}
+    return names
 
 
 def repeated_tests() -> list[str]:
@@ -169,7 +192,7 @@ def main(arguments: list[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10)")
+    parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10): the last run")
     parser.add_argument("--from-run", type=int, default=1, help="the first run, if another machine has those before it")
     parser.add_argument("--jobs", type=int, default=2, help="modules that run at a time (2)")
     parser.add_argument(
@@ -181,6 +204,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="print the modules and run nothing")
     parser.add_argument("modules", nargs="*", help="these alone, as dotted names")
     options = parser.parse_args(arguments)
+    if not 1 <= options.from_run <= options.runs:
+        parser.error(f"--from-run {options.from_run} is not among the runs 1 to {options.runs}: --runs is the last run")
     modules = options.modules or repeated_tests()
     if options.list:
         print("\n".join(modules))

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from logd.bench.audit import AuditBench, AuditCost
 from logd.bench.rates.workload import CALLS
+from logd.cli.bench.running import run_with_servers
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 from logd.cli.terminal.tables import show
 
 
@@ -45,7 +45,7 @@ def audit(messages: int, size: int, calls: tuple[str, ...], acks: str, rounds: i
             found = await AuditBench(reactor, folder, messages, size, int(acks), rounds, calls, tell).run()
         _print(found, as_json)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _print(found: list[AuditCost], as_json: bool) -> None:

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from logd.bench.beside import COUNTS, Beside, Comparison
 from logd.bench.memory import Memory, MemoryRun
+from logd.cli.bench.running import run_with_servers
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 
 _WHOLE = click.IntRange(min=1)
 
@@ -73,7 +73,7 @@ def beside(what: str, count: int | None, folder: str, gb: float, as_json: bool, 
         else:
             _show(result)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _show(result: Beside | Memory) -> None:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from logd.bench.coordination import Compared, CoordinationRun, Figures
+from logd.cli.bench.running import run_with_servers
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 
 
 @click.command(short_help="Measure the coordination server beside a real ZooKeeper.")
@@ -49,7 +49,7 @@ def coordination(rounds: int, seconds: float, folder: str, as_json: bool) -> Non
         else:
             _show(result)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _show(result: Compared) -> None:

@@ -14,8 +14,8 @@ from twisted.internet.threads import deferToThread
 
 from logd.bench.groups import Settling, settle_times
 from logd.bench.rebalance_cost import RebalanceCost, rebalance_costs
+from logd.cli.bench.running import run_with_servers
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 
 _WHOLE = click.IntRange(min=1)
 _SIMULATED = (10, 100, 1000)
@@ -86,7 +86,7 @@ def groups(
         else:
             _print_settling(settling, as_json)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _print_costs(costs: list[RebalanceCost], as_json: bool) -> None:

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from logd.bench.mirror import MirrorBench, MirrorRates
 from logd.bench.rates.workload import Workload
+from logd.cli.bench.running import run_with_servers
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 from logd.cli.terminal.tables import show_fields
 
 
@@ -51,7 +51,7 @@ def mirror(
             found = await MirrorBench(reactor, folder, workload, rounds, latency_messages, tell).run()
         _print(found, as_json)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _print(found: MirrorRates, as_json: bool) -> None:

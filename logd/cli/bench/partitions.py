@@ -12,9 +12,9 @@ from rich.table import Table
 
 from logd.bench.partitions.replication import ReplicationBench
 from logd.bench.partitions.run import PartitionsBench, PartitionsResult
+from logd.cli.bench.running import run_with_servers
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 from logd.cli.terminal.tables import show_fields
 
 _COUNTS = (50, 500, 2_000)
@@ -68,7 +68,7 @@ def partitions(
         else:
             _show(results)
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))
 
 
 def _show(results: list[PartitionsResult]) -> None:
@@ -127,4 +127,4 @@ def replication(size: int, seconds: int, rounds: int, kills: int, idle: int, fol
         else:
             show_fields(found.to_json())
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))

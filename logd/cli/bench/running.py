@@ -8,7 +8,17 @@ from typing import Any
 from rich.console import Console
 
 from logd.bench.rates.rounds import Bench, Where
-from logd.cli.reactor_command import run
+from logd.bench.scratch import abandon
+from logd.cli.reactor_command import Work, run
+
+#: Seconds that an interrupted bench may take to end what it has started. Ctrl-C ends the servers that it has started as
+#: well, as they are in its process group: tidying up at one that is gone would wait for it.
+PATIENCE = 2.0
+
+
+def run_with_servers(work: Work) -> int:
+    """Run a bench that starts its servers itself, and return the exit status; nothing of it is left after Ctrl-C."""
+    return run(work, PATIENCE, abandon)
 
 
 def run_bench(
@@ -25,4 +35,4 @@ def run_bench(
             result = await measure(Bench(Where(place["folder"], place["broker"]), place["rounds"], tell), reactor)
         show(result)
 
-    return run(work)
+    return run(work, abandon=abandon) if place["broker"] else run_with_servers(work)

@@ -13,9 +13,9 @@ from rich.console import Console
 from logd.bench.rates.workload import Workload
 from logd.bench.security.noisy_neighbour import NoisyBench
 from logd.bench.security.security_cost import SecurityBench
+from logd.cli.bench.running import run_with_servers
 from logd.cli.bench.shapes import WHOLE
 from logd.cli.options import json_option
-from logd.cli.reactor_command import run
 from logd.cli.terminal.tables import show
 
 _FOLDER = click.option(
@@ -90,4 +90,4 @@ def _measure(
         else:
             show(list(rows[0]), [list(row.values()) for row in rows])
 
-    sys.exit(run(work))
+    sys.exit(run_with_servers(work))

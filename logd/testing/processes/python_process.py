@@ -24,6 +24,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from attrs import define, field
 
@@ -102,6 +103,8 @@ class ForkServer:
 #: The servers of this process, by its id, since a fork of it must not ask them, and by what their interpreter read.
 _SERVERS: dict[tuple[int, tuple[tuple[str, str], ...]], ForkServer] = {}
 _STARTING = threading.Lock()
+#: The processes that ``start_python`` has started, by their ids.
+_STARTED: WeakValueDictionary[int, subprocess.Popen[Any]] = WeakValueDictionary()
 
 
 def adopt(server: ForkServer) -> None:
@@ -163,6 +166,21 @@ def start_python(command: Sequence[str], **options: Any) -> subprocess.Popen[Any
     It is possible on Linux, for ``[sys.executable, "-c" or "-m", ...]`` with the options in FORK_OPTIONS. All else is
     executed, and so is a process that the server fails to make.
     """
+    process = _started(command, options)
+    _STARTED[process.pid] = process
+    return process
+
+
+def kill_started() -> None:
+    """Kill the processes that ``start_python`` has started here and that still run, and wait for their end."""
+    for reference in _STARTED.valuerefs():  # a list, whatever other threads start meanwhile
+        process = reference()
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def _started(command: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[Any]:
     how = list(command[:2])
     if how in ([sys.executable, "-c"], [sys.executable, "-m"]) and options.keys() <= FORK_OPTIONS and forks():
         environment = options.get("env")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.bench.security.noisy_neighbour import NOISES
 from logd.bench.security.security_cost import MEASURES, WORKS
-from logd.testing.processes.python_process import run_python
+from logd.testing.processes.python_process import run_python, start_python
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Clients on Twisted's reactor, then on asyncio.
@@ -41,6 +45,36 @@ class BenchTests(SynchronousTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(list(folder.iterdir()), [])
         return json.loads(done.stdout)
+
+    def test_ctrl_c_ends_a_bench_and_leaves_nothing(self) -> None:
+        """A terminal sends SIGINT to the broker of the bench as well, which is then gone while the bench tidies up."""
+        for command in ("produce", "consume"):
+            folder = Path(self.mktemp())
+            folder.mkdir()
+            bench = start_python(
+                [*LOGD, "bench", command, "--messages", "100000000", "--folder", str(folder)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                start_new_session=True,
+            )
+            try:
+                self.wait_for_messages(bench, folder)
+                os.killpg(bench.pid, signal.SIGINT)
+                output = bench.communicate(timeout=HANGS)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(bench.pid, signal.SIGKILL)
+            self.assertEqual((bench.returncode, *output), (128 + signal.SIGINT, b"", b""))
+            self.assertEqual(list(folder.iterdir()), [])
+
+    def wait_for_messages(self, bench: subprocess.Popen[Any], folder: Path) -> None:
+        """Wait until the broker of a bench has written messages."""
+        deadline = time.monotonic() + HANGS
+        while not any(each.stat().st_size for each in folder.glob("logd-bench-*/data/bench-*/*.log")):
+            self.assertIs(bench.poll(), None, "it has ended")
+            self.assertLess(time.monotonic(), deadline, "nothing was written")
+            time.sleep(0.01)
 
     def test_produce_measures_every_combination_in_every_round(self) -> None:
         """One message a call, over one and three partitions, one and four connections."""
