@@ -149,7 +149,10 @@ class InvalidRequest(WireError):
 
 
 class CoordinationUnavailable(WireError):
-    """The coordination tree cannot be reached now, so no topic can be created or deleted."""
+    """The broker cannot reach the coordination tree, or is not registered there, so no topic can be created or deleted.
+
+    The broker's log and /health say why.
+    """
 
     code = 114
     retriable = True

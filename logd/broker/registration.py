@@ -56,7 +56,7 @@ class BrokerRegistration:
         #: The cluster's uuid, empty while it is not known.
         self.cluster = ""
         #: The last problem with the registration.
-        self._trouble = "the coordination tree was not reached yet"
+        self._trouble = "the coordination tree has not answered yet"
         self._registration: KeptEphemeral | None = None
         #: The session in which this broker has registered last.
         self._session = 0

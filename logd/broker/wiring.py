@@ -203,5 +203,6 @@ def join_others(
     broker.addresses.kafka = membership.live_kafka
     broker.addresses.racks = racks
     topics.uuid_of_cluster = lambda: membership.cluster
+    administration.registration_problem = lambda: membership.problem
     broker.membership = membership.health
     return broker, membership, security

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers of the warnings: brokers and trees that are away, partitions that cannot be read, clients and streams
-#: that were not closed, and partitions that a group does not consume since a node in the tree cannot be read.
+#: The loggers of the warnings: brokers and trees that are away, partitions that cannot be read, topics that cannot be
+#: sent to, clients and streams that were not closed, and partitions that a group does not consume since a node in the
+#: tree cannot be read.
 NAMESPACES = (
     "logd.aio.loop_clock.LoopClock",
     "logd.client.cluster.broker_outages.BrokerOutage",
     "logd.client.consumer.dropped.DroppedStreams",
     "logd.client.cluster.partition_outages.UnavailablePartitions",
+    "logd.client.producer.topic_searches.TopicSearches",
     "logd.coord.groups.claims.Claims",
     "logd.coord.groups.registry_view.GroupView",
     "logd.coord.zookeeper.kept_session.KeptSession",

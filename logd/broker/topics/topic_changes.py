@@ -64,6 +64,8 @@ class TopicAdministration:
     _reconciler: TopicReconciler
     #: Returns the instance of each live broker.
     _instances: Callable[[], Mapping[int, str]]
+    #: Returns the reason why this broker is not registered in the tree; None if it is.
+    registration_problem: Callable[[], str | None] = field(default=lambda: None, init=False)
     #: The number of partitions of topics that are being created.
     _claimed: dict[str, int] = field(factory=dict, init=False)
 
@@ -349,11 +351,19 @@ class TopicAdministration:
             raise InvalidTopic(f"topic {topic!r}: {error}") from error
 
     def _check_ready(self, what: str, since: float) -> None:
-        """Raise if the broker is stopping, or the tree was not reached within its time-out since ``since``."""
+        """Raise if the broker is stopping or has not joined the others, or the tree is silent since ``since``."""
         if self._reconciler.stopping:
             raise BrokerStopping("the broker is stopping")
         waited = (self._clock.seconds() - since) * 1000
         if self._tree.state is not SessionState.CONNECTED and waited >= self._settings.zookeeper_timeout_ms:
             raise CoordinationUnavailable(f"{what}: the coordination tree does not answer")
-        if not self._reconciler.settled:
+        if self._reconciler.settled:
+            return
+        if self._tree.state is not SessionState.CONNECTED:
             raise CoordinationUnavailable(f"{what} before the coordination tree is reached: try again soon")
+        problem = self.registration_problem()
+        if problem is not None:
+            raise CoordinationUnavailable(f"{what}: this broker is not registered: {problem}")
+        raise CoordinationUnavailable(
+            f"{what} before this broker's topics are compared with the coordination tree: try again soon"
+        )

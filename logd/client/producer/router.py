@@ -19,6 +19,7 @@ from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner, given_partition
 from logd.client.producer.pending_send import HeldMessages, PendingSend, Published, in_slices
 from logd.client.producer.sender import BrokerSender
+from logd.client.producer.topic_searches import TopicSearches
 from logd.client.producer.unfinished import Unfinished
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
@@ -60,8 +61,7 @@ class Router:
         self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic in it. Further ones wait behind them.
         self.unknown: dict[str, dict[PendingSend | HeldMessages, None]] = {}
-        #: The error of the latest attempt of such a search, by topic.
-        self._reasons: dict[str, Exception] = {}
+        self._searches = TopicSearches(cluster.clock)
         self._background = Background("a producer")
         self.closed = False
 
@@ -132,20 +132,21 @@ class Router:
     def trouble(self, topic: str, partition: int) -> Exception | None:
         """Return the last error of a partition's batches, or of the search for the topic; see Producer."""
         queue = self.queues.get(topic, {}).get(partition)
-        return self._reasons.get(topic) if queue is None else queue.cause
+        return self._searches.reason(topic) if queue is None else queue.cause
 
     def all_queues(self) -> list[PartitionQueue]:
         """Return all queues."""
         return [queue for queues in self.queues.values() for queue in queues.values()]
 
     def expire(self) -> None:
-        """Give up sends past their deadlines, and read again the metadata that is older than ``metadata_age``."""
+        """Give up sends past their deadlines, renew old metadata, warn of long searches."""
         now = self._cluster.clock.seconds()
+        self._searches.tell()
         for queue in self.all_queues():
             queue.expire()
         for topic, sends in list(self.unknown.items()):  # those told of failures may send to further topics
             for send in [send for send in sends if send.deadline <= now]:
-                cause = self._reasons.get(topic)
+                cause = self._searches.reason(topic)
                 failure = DeliveryFailed(
                     f"no metadata of topic {topic!r} within delivery_timeout = {self._settings.delivery_timeout:g} "
                     "seconds" + (f"; the last error: {cause}" if cause else "")
@@ -368,7 +369,7 @@ class Router:
                     await in_slices(self._cluster.clock, self.unknown[topic], partial(self._fail_held, error=error))
                     if not self.unknown[topic]:  # else the application has sent again when it was told
                         break
-                self._reasons[topic] = error
+                self._searches.failed(topic, error)
                 await sleep(self._cluster.clock, backoff.next())
             else:
                 sends = self.unknown[topic]
@@ -380,7 +381,7 @@ class Router:
             if not self.unknown[topic]:
                 break
         self.unknown.pop(topic, None)
-        self._reasons.pop(topic, None)
+        self._searches.ended(topic)
 
     def _release(self, view: TopicView, send: PendingSend | HeldMessages) -> None:
         self._dispatch(send, self._cluster.known(send.topic) or view)  # it may be another one than in the turn before
