@@ -22,7 +22,7 @@ from logd.broker.security.authentication import Authentication
 from logd.broker.security.authorizer import Authorizer
 from logd.broker.security.security_view import SecurityView
 from logd.config.security import SecuritySettings
-from logd.config.zookeeper import security_of_environment
+from logd.config.zookeeper import HOSTS_VARIABLE, security_of_environment
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
@@ -33,8 +33,6 @@ from logd.net.threads import DiskThreads
 from logd.net.tls import endpoint_problem
 from logd.service_options import ServiceOptions
 
-#: The environment variable with the servers of the coordination tree, used if no option names them.
-ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 #: The port of Confluent's registry, on loopback.
 DEFAULT_LISTEN = "tcp:8081:interface=127.0.0.1"
@@ -86,7 +84,7 @@ every user may read schemas, and change those of a topic's subjects who may writ
         """Validate the settings. A UsageError names the option and the value."""
         from twisted.internet import reactor
 
-        hosts = self["zookeeper"] or self.environ.get(ZOOKEEPER_VARIABLE) or DEFAULT_ZOOKEEPER
+        hosts = self["zookeeper"] or self.environ.get(HOSTS_VARIABLE) or DEFAULT_ZOOKEEPER
         try:
             self.settings = CoordinationSettings.secured(
                 hosts,

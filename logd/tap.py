@@ -17,16 +17,13 @@ from logd.config import BrokerSettings, Source, broker_settings, parse_assignmen
 from logd.config.kinds import OneOrMore, Switch
 from logd.config.setting import Setting
 from logd.config.sources import ROWS
-from logd.config.zookeeper import values_of_environment
+from logd.config.zookeeper import HOSTS_VARIABLE, values_of_environment
 from logd.errors import ConfigurationError, MissingPackage
 from logd.log.disk.names import COORDINATION, META
 from logd.protocol.implementation import described
 from logd.service_options import ServiceOptions
 from logd.supervision.notify_socket import notify_socket
 from logd.unused_tls import leave_tls_out
-
-#: The environment variable with the servers of the coordination tree, used if no setting names them.
-ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 
 #: The settings that decide whether a broker joins a coordination tree or serves its own.
 _TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
@@ -117,11 +114,13 @@ options; the last value counts. docs/configuration.md lists them all."""
                 for row in _ROWS
                 if self[row.option] not in (None, 0, [])
             )
-            hosts = self.environ.get(ZOOKEEPER_VARIABLE)
+            hosts = self.environ.get(HOSTS_VARIABLE)
             if hosts and not any(name in source.values for source in sources for name in _TREE_SETTINGS):
                 data = next((source.values["data"] for source in reversed(sources) if "data" in source.values), "")
                 if not _is_own_tree(hosts) or _has_joined(str(data)):
-                    sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": hosts}))
+                    sources.append(Source(HOSTS_VARIABLE, {"zookeeper.hosts": hosts}))
+                else:  # the address as it is by default, with its origin
+                    sources.append(Source(HOSTS_VARIABLE, {"zookeeper.listen": ROWS["zookeeper.listen"].default}))
             self.settings = broker_settings(*sources)
             copies_over_tls = self.settings.replication.replica_tls_authorities is not None
             if (self.alone or self.parent is not None) and not copies_over_tls:

@@ -92,7 +92,10 @@ class OptionsTests(TestCase):
         """A variable with that address is meant for the commands: the broker serves the tree."""
         for hosts in ("127.0.0.1:2181", "localhost:2181", "[::1]:2181"):
             with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
-                self.assertIsNone(parsed("--data", "d").settings.zookeeper_hosts)
+                settings = parsed("--data", "d").settings
+                self.assertIsNone(settings.zookeeper_hosts)
+                self.assertEqual(settings.origins["zookeeper.listen"], "LOGD_ZOOKEEPER")
+        self.assertNotIn("zookeeper.listen", parsed("--data", "d").settings.origins)
         with mock.patch.object(
             Options, "environ", {"LOGD_ZOOKEEPER": "localhost:2182", "LOGD_ZOOKEEPER_TLS_ENABLED": "true"}
         ):

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from logd.broker.listening.ports import check_tree_open
 from logd.config import BrokerSettings
+from logd.config.zookeeper import HOSTS_VARIABLE
 from logd.coord.errors import ClientClosing, CoordinationError, NoAuth
 from logd.coord.interfaces import ICoordination
 from logd.coord.protection import TreeProtection
@@ -97,7 +98,7 @@ class BrokerCoordination:
                 f"cannot serve the coordination tree at {settings.zookeeper_listen!r}: "
                 f"{outcome[0].getErrorMessage().rstrip('.')}; if another broker runs on this machine, "
                 "give both one tree: start 'logd zookeeper --data DIR' and each broker with --zookeeper HOST:PORT "
-                "of it; for a second broker on its own, give another --zookeeper-listen"
+                "of it; for a second broker on its own, give another --zookeeper-listen" + _variable_hint(settings)
             )
         self._port = outcome[0] if outcome else None
         host = getattr(self._port.getHost(), "host", "127.0.0.1") if self._port is not None else "127.0.0.1"
@@ -188,3 +189,13 @@ class BrokerCoordination:
         if not failure.check(ClientClosing):
             self._given_up = f"the coordination tree cannot be reached: {failure.getErrorMessage()}"
             self._log.critical("{problem}", problem=self._given_up)
+
+
+def _variable_hint(settings: BrokerSettings) -> str:
+    """Return the end of the error for who meant the broker to join the tree that the environment names."""
+    if settings.origins.get("zookeeper.listen") != HOSTS_VARIABLE:
+        return ""
+    return (
+        f"; {HOSTS_VARIABLE} names this address, at which the broker serves its own tree by default: to join the tree "
+        "that is there, give --zookeeper with the address"
+    )

@@ -10,6 +10,9 @@ from logd.config.kinds import PemFile, Secret, Switch
 from logd.config.setting import setting, settings_of
 from logd.errors import ConfigurationError
 
+#: The environment variable with the servers of the coordination tree, used if no setting or option names them.
+HOSTS_VARIABLE = "LOGD_ZOOKEEPER"
+
 
 @attrs.frozen(kw_only=True)
 class ZooKeeperSecurity:

@@ -232,11 +232,7 @@ class Connection(TwistedProtocol):
 
     def _said_of(self, client: ForeignClient) -> str:
         """Count a call by a client of another protocol. Return what to log of it, nothing if that was logged lately."""
-        host = self.address or self.peer
-        unsaid = self._watch.callers.called(client.kind, host)
-        if unsaid is None:
-            return ""
-        return f"{client}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
+        return self._watch.callers.line(client, self.address or self.peer)
 
     @property
     def encrypted(self) -> bool:

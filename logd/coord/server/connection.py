@@ -32,6 +32,7 @@ from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import Outcome
 from logd.errors import ProtocolViolation
 from logd.interfaces import Timer
+from logd.protocol.conversation.foreign import ForeignClient, foreign_opening
 from logd.protocol.conversation.framing import Frame
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class ServerConnection(Protocol):
                 return
             self._first = None
             word = data[:_WORD_BYTES]
-            if word.isalpha():
+            if word.isalpha() and foreign_opening(int.from_bytes(word, "big")) is None:
                 self._outgoing.write(self._server.answer_word(word, self.address))
                 self.close()
                 return
@@ -223,15 +224,25 @@ class ServerConnection(Protocol):
             else:
                 self._stalled = True
         except ProtocolViolation as error:
-            self._server.counters.protocol_violations += 1
-            self._log.warn("{peer}: closed, {error}", peer=self.peer, error=str(error))
-            self.close()
+            self._violated(error)
         finally:
             self._taking = False
             self._outgoing.let_go()
             self._regulate()
             if not self._over:
                 self._server.watch.untaken.keeps(self, self._incoming.kept_bytes, taken > 0)
+
+    def _violated(self, error: ProtocolViolation) -> None:
+        """Close for what came and is not the protocol; log it, calls by clients of other protocols now and then."""
+        self._server.counters.protocol_violations += 1
+        if self._attachment is None:
+            error = self._incoming.foreign or error
+        said = str(error)
+        if isinstance(error, ForeignClient):
+            said = self._server.watch.callers.line(error, self.address or self.peer)
+        if said:
+            self._log.warn("{peer}: closed, {error}", peer=self.peer, error=said)
+        self.close()
 
     def _give_way(self, seconds: float) -> None:
         if self._next_slice is None and not self._over:

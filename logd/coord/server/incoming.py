@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from logd.protocol.conversation.foreign import ForeignClient, foreign_opening
 from logd.protocol.conversation.framing import Frame, FrameBuffer
+
+#: The places where the address of the tree's port is given: a broker's and that of a tree without one.
+_SETTINGS = "zookeeper.listen, or --listen of `logd zookeeper`"
 
 
 class Incoming:
@@ -24,6 +28,11 @@ class Incoming:
     def kept_bytes(self) -> int:
         """The number of bytes held of an incomplete frame."""
         return self._frames.kept_bytes
+
+    @property
+    def foreign(self) -> ForeignClient | None:
+        """The client of another protocol whose first bytes were refused as a size; None if it is not recognized."""
+        return foreign_opening(self._frames.refused_size, _SETTINGS)
 
     def add(self, data: bytes) -> None:
         """Add a received chunk."""

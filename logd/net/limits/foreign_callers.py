@@ -7,6 +7,7 @@ from collections import OrderedDict
 from attrs import define, field
 
 from logd.interfaces import Clock
+from logd.protocol.conversation.foreign import ForeignClient
 
 #: Seconds until the same kind of caller is logged again: a refused client retries for ever.
 AGAIN_AFTER = 60.0
@@ -23,6 +24,13 @@ class ForeignCallers:
     counts: dict[str, int] = field(factory=dict, init=False)
     #: By kind and host: the end of the time without log lines, and the number of calls since the last line.
     _told: OrderedDict[tuple[str, str], tuple[float, int]] = field(factory=OrderedDict, init=False)
+
+    def line(self, client: ForeignClient, host: str) -> str:
+        """Count a call. Return what to log of it, nothing if that was logged lately."""
+        unsaid = self.called(client.kind, host)
+        if unsaid is None:
+            return ""
+        return f"{client}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
 
     def called(self, kind: str, host: str) -> int | None:
         """Count a call. Return the number of unlogged calls since the last line, or None if this one is not logged."""

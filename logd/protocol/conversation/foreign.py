@@ -74,6 +74,18 @@ def foreign_request(
             "a ZooKeeper client called, and this port serves no coordination tree; --zookeeper and LOGD_ZOOKEEPER name "
             "the port of the tree, which is that of `logd zookeeper --listen`, or of the setting zookeeper.listen",
         )
+    called = kafka_call(frame, start, stop)
+    if called is None:
+        return None
+    return ForeignClient(
+        "Kafka",
+        f"a client of Kafka 0.8 or later called ({called}), and this port speaks the protocol of Kafka 0.7 and logd's "
+        f"own; {_kafka_remedy(kafka)}",
+    )
+
+
+def kafka_call(frame: bytes | memoryview, start: int, stop: int) -> str | None:
+    """Return what a client of today's Kafka asked for, and its name; None for a frame that is not recognized."""
     try:
         key, version, _, length = _KAFKA_HEAD.unpack_from(frame, start)
     except error:
@@ -89,16 +101,12 @@ def foreign_request(
         software = software_name(bytes(frame[body:stop])) if version >= _FLEXIBLE_FROM else "" if body == stop else None
     if client is None or software is None or (key != _API_VERSIONS and not client):
         return None
-    called = (
+    called: str = (
         f"{_API_NAMES[key]} version {version}"
         + f", client id {client!r}" * (length > 0)
         + f", {software}" * bool(software)
     )
-    return ForeignClient(
-        "Kafka",
-        f"a client of Kafka 0.8 or later called ({called}), and this port speaks the protocol of Kafka 0.7 and logd's "
-        f"own; {_kafka_remedy(kafka)}",
-    )
+    return called
 
 
 def _is_zookeeper(frame: bytes | memoryview, start: int, stop: int) -> bool:

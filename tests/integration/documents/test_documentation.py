@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,18 @@ class BlocksTests(SynchronousTestCase):
         for page in (ROOT / "README.md", ROOT / "docs" / "clients.md"):
             self.assertEqual(list(indented(page.read_text(encoding="utf-8"))), [], page.name)
         self.assertEqual(list(indented("a\n\n    b\n- c\n\n    d\n```sh\n\n    e\n```\n")), [(3, "    b")])
+
+    def test_no_data_directory_is_inside_that_of_another_page(self) -> None:
+        """A person follows one page after the other: `logd verify` and the broker report what is not a log's."""
+        found = {
+            match.rstrip("/")
+            for page in pages()
+            for block in blocks_of(page.read_text(encoding="utf-8"))
+            for match in re.findall(r"--data (/tmp/\S+)", block.text)
+        }
+        self.assertGreater(len(found), 10)
+        inside = [f"{one} is in {other}" for one in found for other in found if one.startswith(f"{other}/")]
+        self.assertEqual(sorted(inside), [])
 
 
 class PageTests(SynchronousTestCase):

@@ -51,11 +51,18 @@ class ConnectResponse:
 
 
 def decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> ConnectRequest:
-    """Decode the body of a connection's first frame; raise ProtocolViolation when it is invalid."""
+    """Decode the body of a connection's first frame; raise ProtocolViolation when it is invalid.
+
+    That is a ForeignClient if a client of brokers is recognized.
+    """
     try:
         return _decode_connect_request(data, start, stop)
     except ProtocolViolation as error:
-        raise ProtocolViolation(f"that was not the first request of a ZooKeeper client: {error}") from None
+        from logd.protocol.kafka.other_clients import client_at_tree
+
+        raise client_at_tree(data, start, stop) or ProtocolViolation(
+            f"that was not the first request of a ZooKeeper client: {error}"
+        ) from None
 
 
 def _decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> ConnectRequest:
