@@ -11,7 +11,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.cli.stopping import Stopping
 from logd.cli.terminal.exits import OK, SIGNALLED, complain, report, status_of
+from logd.cli.terminal.progress import clear_progress
 from logd.client.log_warnings import tell_warnings
 from logd.net.monotonic import use_monotonic_time
 
@@ -19,14 +21,19 @@ from logd.net.monotonic import use_monotonic_time
 Work = Callable[[Any], Coroutine[Deferred[Any], Any, None]]
 
 
-def run(work: Work) -> int:
-    """Run ``work(reactor)`` to its end and return the exit status. Can be called only once in a process."""
+def run(work: Work, stopping: Stopping | None = None) -> int:
+    """Run ``work(reactor)`` to its end and return the exit status. Can be called only once in a process.
+
+    A signal cancels the work, whose end then may take as long as ``stopping`` tells; a second one ends the process at
+    once.
+    """
     from twisted.internet import reactor as installed
 
     # The modules loaded now stay, so the garbage collector need not scan them every hundred thousand messages.
     gc.freeze()
     reactor: Any = installed
     use_monotonic_time(reactor)
+    stop = stopping or Stopping()
     ended: list[object] = []
     signalled: list[int] = []
     running: Deferred[None] = Deferred()
@@ -40,13 +47,24 @@ def run(work: Work) -> int:
         running.addBoth(finish)
 
     def interrupt(number: int, _frame: object) -> None:
-        if signalled:
-            os._exit(SIGNALLED + number)  # a second signal ends the process at once
         signalled.append(number)
-        # Looked up at the call: a signal during the first step of the work may arrive before ``running`` is set.
-        reactor.callFromThread(lambda: running.cancel())
+        if len(signalled) == 1:
+            reactor.callFromThread(cancel, number)
+            return
+        try:
+            if len(signalled) == 2:  # a third signal ends the last words, which may wait for a terminal
+                clear_progress()
+                stop.last_words()
+        finally:
+            os._exit(SIGNALLED + number)
+
+    def cancel(number: int) -> None:
+        if not ended:
+            stop.begin(reactor, number)
+            running.cancel()
 
     def finish(result: object) -> None:
+        stop.end()
         ended.append(result)
         reactor.stop()
 

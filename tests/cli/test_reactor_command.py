@@ -24,12 +24,15 @@ import sys
 from twisted.internet.defer import Deferred, CancelledError
 from twisted.internet.task import deferLater
 from logd.cli.reactor_command import run
+from logd.cli.stopping import Stopping
 from logd.errors import *
+
+stopping = Stopping()
 
 async def work(reactor):
     {}
 
-sys.exit(run(work))
+sys.exit(run(work, stopping))
 """
 
 
@@ -152,6 +155,42 @@ class ReactorCommandTests(SynchronousTestCase):
             process.send_signal(signal.SIGINT)
 
         self.assertEqual(self.ended(body, twice), (130, ""))
+
+    def test_a_stop_that_waits_says_so_and_leaves_last_words(self) -> None:
+        """The second signal ends the process at once, and a failure to speak does not keep it."""
+        body = (
+            "stopping.waits = 'for ever'\n"
+            "    def speak():\n        print('2 of 3', file=sys.stderr)\n        1 / 0\n"
+            "    stopping.last_words = speak\n"
+            "    print('ready', flush=True)\n    try:\n        await Deferred()\n    finally:\n        await Deferred()"
+        )
+
+        def again_once_told(process: subprocess.Popen[str]) -> None:
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            self.assertEqual(process.stderr.readline(), "logd: stopping: waits for ever; Ctrl-C again ends at once\n")
+            process.send_signal(signal.SIGINT)
+
+        self.assertEqual(self.ended(body, again_once_told), (130, "2 of 3\n"))
+
+    def test_a_third_signal_ends_the_last_words(self) -> None:
+        """They may wait for a reader of the output that has stopped reading."""
+        body = (
+            "import os\n    r, w = os.pipe()\n"
+            "    def speak():\n        print('speaks', flush=True)\n        os.read(r, 1)\n"
+            "    stopping.last_words = speak\n"
+            "    print('ready', flush=True)\n    try:\n        await Deferred()\n"
+            "    finally:\n        print('waits', flush=True)\n        await Deferred()"
+        )
+
+        def thrice(process: subprocess.Popen[str]) -> None:
+            assert process.stdout is not None
+            for said in ("waits\n", "speaks\n"):
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.stdout.readline(), said)
+            process.send_signal(signal.SIGINT)
+
+        self.assertEqual(self.ended(body, thrice), (130, ""))
 
     def test_a_blocked_thread_does_not_keep_the_process(self) -> None:
         """A read of a terminal or pipe may never end."""
