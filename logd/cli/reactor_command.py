@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.cli.stopping import Stopping
 from logd.cli.terminal.exits import OK, SIGNALLED, complain, report, status_of
+from logd.cli.terminal.progress import clear_progress
 from logd.client.log_warnings import tell_warnings
 from logd.net.monotonic import use_monotonic_time
 
@@ -23,11 +26,11 @@ _SHOW_CURSOR = b"\x1b[?25h"
 Work = Callable[[Any], Coroutine[Deferred[Any], Any, None]]
 
 
-def run(work: Work, patience: float | None = None, abandon: Callable[[], object] = lambda: None) -> int:
+def run(work: Work, stopping: Stopping | None = None) -> int:
     """Run ``work(reactor)`` to its end and return the exit status. Can be called only once in a process.
 
-    SIGINT and SIGTERM cancel the work, which may then tidy up. A second signal, or ``patience`` seconds without an end,
-    ends the process at once, after a call of ``abandon``.
+    A signal cancels the work, whose end then may take as long as ``stopping`` tells; a second one, or the end of
+    ``stopping.patience``, ends the process at once.
     """
     from twisted.internet import reactor as installed
 
@@ -35,8 +38,10 @@ def run(work: Work, patience: float | None = None, abandon: Callable[[], object]
     gc.freeze()
     reactor: Any = installed
     use_monotonic_time(reactor)
+    stop = stopping or Stopping()
     ended: list[object] = []
     signalled: list[int] = []
+    ends_at_once = False
     running: Deferred[None] = Deferred()
 
     def start() -> None:
@@ -48,23 +53,31 @@ def run(work: Work, patience: float | None = None, abandon: Callable[[], object]
         running.addBoth(finish)
 
     def interrupt(number: int, _frame: object) -> None:
-        if signalled:
-            end_at_once(number)
         signalled.append(number)
-        reactor.callFromThread(cancel, number)
+        if len(signalled) == 1:
+            reactor.callFromThread(cancel, number)
+        else:
+            end_at_once(number)
 
     def cancel(number: int) -> None:
-        if patience is not None:
-            reactor.callLater(patience, end_at_once, number)
-        running.cancel()
+        if not ended:
+            stop.begin(reactor, number, partial(end_at_once, number))
+            running.cancel()
 
     def end_at_once(number: int) -> None:
-        abandon()
-        if sys.stderr.isatty():
-            os.write(sys.stderr.fileno(), _SHOW_CURSOR)
-        os._exit(SIGNALLED + number)
+        nonlocal ends_at_once
+        try:
+            if not ends_at_once:  # a third signal ends the last words, which may wait for a terminal
+                ends_at_once = True
+                clear_progress()
+                stop.last_words()
+                if sys.stderr.isatty():
+                    os.write(sys.stderr.fileno(), _SHOW_CURSOR)
+        finally:
+            os._exit(SIGNALLED + number)
 
     def finish(result: object) -> None:
+        stop.end()
         ended.append(result)
         reactor.stop()
 

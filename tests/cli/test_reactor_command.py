@@ -24,20 +24,23 @@ import sys
 from twisted.internet.defer import Deferred, CancelledError
 from twisted.internet.task import deferLater
 from logd.cli.reactor_command import run
+from logd.cli.stopping import Stopping
 from logd.errors import *
+
+stopping = Stopping()
 
 async def work(reactor):
     {}
 
-sys.exit(run(work{}))
+sys.exit(run(work, stopping))
 """
 #: The work that prints a line, and one more when it is cancelled, and then tidies up for ever.
 _ENDLESS = (
     "print('ready', flush=True)\n    try:\n        await Deferred()\n"
     "    finally:\n        print('ready', flush=True)\n        await Deferred()"
 )
-#: Options of ``run``, with the patience to be inserted.
-_ABANDONED = ", patience={}, abandon=lambda: print('abandoned', file=sys.stderr)"
+#: The same, after which nothing is left to do but the last words, with the patience to be inserted.
+_ABANDONED = "stopping.patience = {}\n    stopping.last_words = lambda: print('abandoned', file=sys.stderr)\n    "
 
 
 def caused(error: LogdError, cause: Exception) -> LogdError:
@@ -86,15 +89,10 @@ class ReportTests(SynchronousTestCase):
 class ReactorCommandTests(SynchronousTestCase):
     """``run``, each time in a process of its own."""
 
-    def ended(
-        self, body: str, when_ready: Callable[[subprocess.Popen[str]], None] | None = None, options: str = ""
-    ) -> tuple[int, str]:
-        """Return the status and stderr of a process with this work; ``when_ready`` is called once it printed a line.
-
-        ``options`` are those of ``run``.
-        """
+    def ended(self, body: str, when_ready: Callable[[subprocess.Popen[str]], None] | None = None) -> tuple[int, str]:
+        """Return the status and stderr of a process with this work; ``when_ready`` is called once it printed a line."""
         process = subprocess.Popen(
-            [sys.executable, "-c", _FRAME.format(body, options)],
+            [sys.executable, "-c", _FRAME.format(body)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -153,14 +151,14 @@ class ReactorCommandTests(SynchronousTestCase):
     def test_a_second_signal_ends_the_tidying(self) -> None:
         """Tidying may wait for a broker that never answers."""
         self.assertEqual(self.ended(_ENDLESS, self.twice), (130, ""))
-        self.assertEqual(self.ended(_ENDLESS, self.twice, _ABANDONED.format("1e6")), (130, "abandoned\n"))
+        self.assertEqual(self.ended(_ABANDONED.format("1e6") + _ENDLESS, self.twice), (130, "abandoned\n"))
 
     def test_tidying_ends_with_the_patience(self) -> None:
         """The rest is abandoned then, as at a second signal."""
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             once = partial(subprocess.Popen.send_signal, sig=number)
-            self.assertEqual(self.ended(_ENDLESS, once, _ABANDONED.format("0.01")), (status, "abandoned\n"))
-        self.assertEqual(self.ended("await deferLater(reactor, 0)", options=_ABANDONED.format("0.0")), (0, ""))
+            self.assertEqual(self.ended(_ABANDONED.format("0.01") + _ENDLESS, once), (status, "abandoned\n"))
+        self.assertEqual(self.ended(_ABANDONED.format("0.0") + "await deferLater(reactor, 0)"), (0, ""))
 
     def twice(self, process: subprocess.Popen[str]) -> None:
         """Send SIGINT, and again once the process tidies up."""
@@ -168,6 +166,42 @@ class ReactorCommandTests(SynchronousTestCase):
         assert process.stdout is not None
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.send_signal(signal.SIGINT)
+
+    def test_a_stop_that_waits_says_so_and_leaves_last_words(self) -> None:
+        """The second signal ends the process at once, and a failure to speak does not keep it."""
+        body = (
+            "stopping.waits = 'for ever'\n"
+            "    def speak():\n        print('2 of 3', file=sys.stderr)\n        1 / 0\n"
+            "    stopping.last_words = speak\n"
+            "    print('ready', flush=True)\n    try:\n        await Deferred()\n    finally:\n        await Deferred()"
+        )
+
+        def again_once_told(process: subprocess.Popen[str]) -> None:
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            self.assertEqual(process.stderr.readline(), "logd: stopping: waits for ever; Ctrl-C again ends at once\n")
+            process.send_signal(signal.SIGINT)
+
+        self.assertEqual(self.ended(body, again_once_told), (130, "2 of 3\n"))
+
+    def test_a_third_signal_ends_the_last_words(self) -> None:
+        """They may wait for a reader of the output that has stopped reading."""
+        body = (
+            "import os\n    r, w = os.pipe()\n"
+            "    def speak():\n        print('speaks', flush=True)\n        os.read(r, 1)\n"
+            "    stopping.last_words = speak\n"
+            "    print('ready', flush=True)\n    try:\n        await Deferred()\n"
+            "    finally:\n        print('waits', flush=True)\n        await Deferred()"
+        )
+
+        def thrice(process: subprocess.Popen[str]) -> None:
+            assert process.stdout is not None
+            for said in ("waits\n", "speaks\n"):
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.stdout.readline(), said)
+            process.send_signal(signal.SIGINT)
+
+        self.assertEqual(self.ended(body, thrice), (130, ""))
 
     def test_a_blocked_thread_does_not_keep_the_process(self) -> None:
         """A read of a terminal or pipe may never end."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from logd.bench.rates.rounds import Bench, Where
 from logd.bench.scratch import abandon
 from logd.cli.reactor_command import Work, run
+from logd.cli.stopping import Stopping
 
 #: Seconds that an interrupted bench may take to end what it has started. Ctrl-C ends the servers that it has started as
 #: well, as they are in its process group: tidying up at one that is gone would wait for it.
@@ -18,7 +19,7 @@ PATIENCE = 2.0
 
 def run_with_servers(work: Work) -> int:
     """Run a bench that starts its servers itself, and return the exit status; nothing of it is left after Ctrl-C."""
-    return run(work, PATIENCE, abandon)
+    return run(work, Stopping(last_words=abandon, patience=PATIENCE))
 
 
 def run_bench(
@@ -35,4 +36,4 @@ def run_bench(
             result = await measure(Bench(Where(place["folder"], place["broker"]), place["rounds"], tell), reactor)
         show(result)
 
-    return run(work, abandon=abandon) if place["broker"] else run_with_servers(work)
+    return run(work, Stopping(last_words=abandon)) if place["broker"] else run_with_servers(work)

@@ -21,6 +21,7 @@ from logd.cli.messages.timestamps import may_stamp, timestamps_option
 from logd.cli.messages.unmatched import Unmatched
 from logd.cli.options import TopicParameter, audit_options, broker_option, json_option
 from logd.cli.reactor_command import run
+from logd.cli.stopping import Stopping
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
 from logd.cli.terminal.progress import ProgressLine
@@ -161,14 +162,21 @@ def collect(ctx: click.Context, /, **options: Any) -> None:
     --once also ends with 1 when a FILE matches nothing.
     """
     outcome = CollectOutcome()
-    status = run(lambda reactor: _collect(reactor, outcome, **options))
+    stopping = Stopping(f"up to {INTERRUPTED_SECONDS:.0f} s for a broker to acknowledge the lines in flight")
+    status = run(lambda reactor: _collect(reactor, outcome, stopping, **options), stopping)
     if status == SIGNALLED + signal.SIGTERM:
         status = FAILED if outcome.losses or outcome.unsaved else OK
     ctx.exit(status)
 
 
 async def _collect(
-    reactor: Any, outcome: CollectOutcome, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+    reactor: Any,
+    outcome: CollectOutcome,
+    stopping: Stopping,
+    files: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
 ) -> None:
     topic, broker, once = options["topic"], options["broker"], options["once"]
     patterns = [os.path.abspath(each) for each in files]
@@ -216,12 +224,14 @@ async def _collect(
         collector = Collector(
             reactor, thread.run, follower, producer, state, _shape(options), once=once, report=complain, progress=show
         )
+        stopping.last_words = lambda: _end_interrupted(topic, collector, time.monotonic() - began, as_json, quiet)
         try:
             await collector.run()
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
     outcome.losses, outcome.unsaved = follower.tracker.losses, collector.unsaved
+    stopping.said()
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
         check_collected(follower, collector.unsaved)
@@ -316,34 +326,48 @@ def _end(
     topic: str, collector: Collector, seconds: float, problem: Exception | None, as_json: bool, quiet: bool
 ) -> None:
     """Print the summary; raise the error that the command ends with."""
-    ledger, follower = collector.ledger, collector.follower
-    interrupted = isinstance(problem, CancelledError)
-    if as_json:
-        summary = {
-            "topic": topic,
-            "files": len(follower.tracker.sources),
-            "lines": ledger.lines,
-            "bytes": ledger.bytes,
-            "acknowledged": ledger.acknowledged_lines,
-            "behind_bytes": follower.behind,
-            "lost_bytes": follower.tracker.lost,
-            "losses": follower.tracker.losses,
-            "skipped_bytes": follower.skipped,
-            "seconds": round(seconds, 3),
-            "error": None if problem is None or interrupted else str(problem),
-        }
-        click.echo(json.dumps(summary))
-    outcome = f"{ledger.acknowledged_lines} of {ledger.lines} lines were acknowledged"
-    if interrupted:
-        if not as_json and not quiet:
-            complain(f"ended; {outcome}")
+    if isinstance(problem, CancelledError):
+        _end_interrupted(topic, collector, seconds, as_json, quiet)
         raise CancelledError
+    ledger = collector.ledger
+    if as_json:
+        _print_summary(topic, collector, seconds, problem)
     if problem is not None:
         if isinstance(problem, DeliveryFailed) and isinstance(problem.__cause__, WrongPartition | None):
             # The brokers that answered store nothing of the topic.
             problem.__cause__ = BrokerUnavailable(str(problem))
         if not isinstance(problem, LogdError):
             raise problem
-        raise LogdError(f"{outcome}, then: {problem}") from problem
+        raise LogdError(f"{_outcome(collector)}, then: {problem}") from problem
     if not as_json and not quiet:
         complain(f"{counted(ledger.lines, 'line')}, {counted(ledger.bytes, 'byte')} in {seconds:.2f} s")
+
+
+def _end_interrupted(topic: str, collector: Collector, seconds: float, as_json: bool, quiet: bool) -> None:
+    """Print the summary of a run that a signal ends."""
+    if as_json:
+        _print_summary(topic, collector, seconds, None)
+    elif not quiet:
+        complain(f"ended; {_outcome(collector)}")
+
+
+def _outcome(collector: Collector) -> str:
+    return f"{collector.ledger.acknowledged_lines} of {collector.ledger.lines} lines were acknowledged"
+
+
+def _print_summary(topic: str, collector: Collector, seconds: float, problem: Exception | None) -> None:
+    ledger, follower = collector.ledger, collector.follower
+    summary = {
+        "topic": topic,
+        "files": len(follower.tracker.sources),
+        "lines": ledger.lines,
+        "bytes": ledger.bytes,
+        "acknowledged": ledger.acknowledged_lines,
+        "behind_bytes": follower.behind,
+        "lost_bytes": follower.tracker.lost,
+        "losses": follower.tracker.losses,
+        "skipped_bytes": follower.skipped,
+        "seconds": round(seconds, 3),
+        "error": None if problem is None else str(problem),
+    }
+    click.echo(json.dumps(summary))

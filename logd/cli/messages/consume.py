@@ -21,7 +21,7 @@ from logd.cli.messages.avro_lines import (
 )
 from logd.cli.messages.failures import complain_of, complain_of_rest
 from logd.cli.messages.gone_topic import read_while_there
-from logd.cli.messages.group_consume import consume_as_member
+from logd.cli.messages.group_consume import LEAVE_SECONDS, consume_as_member
 from logd.cli.messages.start_option import ALLOWED, StartParameter
 from logd.cli.options import (
     GroupParameter,
@@ -33,6 +33,7 @@ from logd.cli.options import (
     zookeeper_option,
 )
 from logd.cli.reactor_command import run
+from logd.cli.stopping import Stopping
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import Output
@@ -133,7 +134,11 @@ def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options:
         if given("broker") is ParameterSource.DEFAULT:
             options["broker"] = None
         del options["partition"]
-        ctx.exit(run(lambda reactor: consume_as_member(reactor, group=group, zookeeper=zookeeper, **options)))
+        stopping = Stopping(
+            "until what was read is written, and "
+            f"up to {LEAVE_SECONDS:.0f} s for the coordination tree to note the positions"
+        )
+        ctx.exit(run(lambda reactor: consume_as_member(reactor, group=group, zookeeper=zookeeper, **options), stopping))
     if given("zookeeper") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--zookeeper needs --group: without a group only the brokers are asked")
     if isinstance(options["start"], Position) and options["partition"] is None:

@@ -34,6 +34,8 @@ from logd.interfaces import Clock
 from logd.plurals import counted
 from logd.topic import TopicPartition
 
+#: Seconds that a member which ends waits for the tree to store its positions.
+LEAVE_SECONDS = 10.0
 #: Seconds between two checks of whether the group has handled everything up to the ends.
 LOOK_SECONDS = 0.5
 
@@ -130,6 +132,7 @@ class Member:
             start=start,
             **settings,
             commit="handled",
+            leave_timeout=LEAVE_SECONDS,
             on_assigned=lambda partitions: self._tell(group, partitions),
             on_revoked=lambda partitions: self._written(),
             reactor=self._reactor,

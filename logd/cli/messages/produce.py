@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import click
@@ -19,6 +19,7 @@ from logd.cli.messages.lines import LineBatch, read_lines, total_bytes
 from logd.cli.messages.timestamps import Stamp, may_stamp, timestamps_option
 from logd.cli.options import audit_options, broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
+from logd.cli.stopping import Stopping
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.progress import ProgressLine
@@ -178,11 +179,13 @@ def produce(ctx: click.Context, /, **options: Any) -> None:
     the broker allows it. If a message cannot be delivered, the command ends with status 1 and prints how many were
     acknowledged.
     """
-    ctx.exit(run(lambda reactor: _produce(reactor, **options)))
+    stopping = Stopping(f"up to {INTERRUPTED_SECONDS:.0f} s for a broker to acknowledge the messages in flight")
+    ctx.exit(run(lambda reactor: _produce(reactor, stopping, **options), stopping))
 
 
 async def _produce(
     reactor: Any,
+    stopping: Stopping,
     topic: str,
     files: tuple[str, ...],
     broker: str,
@@ -222,6 +225,12 @@ async def _produce(
     tally = Tally(between=len(separator or b""))
     began = time.monotonic()
     error: BaseException | None = None
+
+    def last_words() -> None:
+        with suppress(CancelledError):
+            _end(topic, tally, time.monotonic() - began, CancelledError(), as_json, quiet, acks)
+
+    stopping.last_words = last_words
     try:
         with ProgressLine(f"to {topic}", total_bytes(paths), quiet or as_json) as progress:
 
@@ -252,6 +261,7 @@ async def _produce(
         error = interruption
     if avro is not None:
         await avro.close()
+    stopping.said()
     _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)
 
 

@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from logd.cli.terminal.progress import clear_progress, show_progress
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -38,14 +40,14 @@ class BytesProgress:
 
     def __enter__(self) -> Self:
         if self._progress is not None:
-            self._progress.start()
+            show_progress(self._progress)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._progress is not None:
-            self._progress.stop()
+            clear_progress()
 
 
 class CountProgress(BytesProgress):

@@ -12,6 +12,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+#: Progress that is shown: redrawn in place, with the cursor hidden.
+_shown: list[Progress] = []
+
+
+def show_progress(progress: Progress) -> None:
+    """Begin to redraw, until ``clear_progress``."""
+    _shown.append(progress)
+    progress.start()
+
+
+def clear_progress() -> None:
+    """Remove what is redrawn in place, and show the cursor again: the command ends, or its process."""
+    while _shown:
+        _shown.pop().stop()
+
 
 class ProgressLine:
     """A progress line that is redrawn in place; silent with ``quiet`` and when stderr is not a terminal.
@@ -31,14 +46,14 @@ class ProgressLine:
 
     def __enter__(self) -> ProgressLine:
         if self._progress is not None:
-            self._progress.start()
+            show_progress(self._progress)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._progress is not None:
-            self._progress.stop()
+            clear_progress()
 
     def advance(self, messages: int, steps: int = 0) -> None:
         """Add ``messages`` to the messages done and ``steps`` to the work done."""

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import write_all
-from logd.cli.terminal.progress import ProgressLine
+from logd.cli.terminal.progress import ProgressLine, clear_progress
 from logd.cli.terminal.rendering import renderer
 from logd.cli.terminal.tables import show, show_before_asking, show_line
 from logd.protocol.message import Message
@@ -181,6 +181,18 @@ class ProgressTests(SynchronousTestCase):
             text = self.shown(Terminal(), total=total)
             self.assertIn("to clicks", text)
             self.assertIn("1,234 messages", text)
+
+    def test_a_line_that_is_cleared_leaves_the_terminal_in_order(self) -> None:
+        """A process that ends at once has no other way to show the cursor again; what follows changes nothing."""
+        self.patch(sys, "stderr", terminal := Terminal())
+        hidden, shown = "\x1b[?25l", "\x1b[?25h"
+        with mock.patch.dict(os.environ, ORDINARY), ProgressLine("to clicks") as progress:
+            self.assertIn(hidden, terminal.getvalue())
+            clear_progress()
+            before = terminal.getvalue()
+            self.assertEqual((before.count(hidden), before.count(shown)), (1, 1))
+            progress.advance(7)
+        self.assertEqual(terminal.getvalue(), before)
 
     def test_a_script_sees_no_progress(self) -> None:
         """With --quiet a person does not, either."""

@@ -180,6 +180,35 @@ class LostBrokerTests(CliTestCase):
         self.assertEqual(producer.returncode, 3, errors)
         self.assertIn(b"1 of 2 messages were acknowledged, then: ", errors)
 
+    def test_a_stop_without_a_broker_says_what_it_waits_for(self) -> None:
+        """The producer's second Ctrl-C keeps the count of what was acknowledged."""
+        producer = self.begin("produce", "t")
+        member = self.begin("consume", "t", "--group", "g", "--zookeeper", self.broker.coordination)
+        assert producer.stdin is not None and member.stdout is not None
+        producer.stdin.write(b"one\n")
+        producer.stdin.flush()
+        self.assertEqual(member.stdout.readline(), b"one\n")
+        self.broker.kill()
+        producer.stdin.write(b"two\n")
+        producer.stdin.flush()
+        assert producer.stderr is not None
+        while b"connect" not in producer.stderr.readline():
+            self.assertIsNone(producer.poll())
+        for process, waits, last in (
+            (producer, b"a broker to acknowledge the messages in flight", b"interrupted; 1 of 2 messages were ack"),
+            (member, b"the coordination tree to note the positions", b""),
+        ):
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            while b"stopping" not in (line := process.stderr.readline()):
+                self.assertIsNone(process.poll())
+            self.assertIn(waits + b"; Ctrl-C again ends at once\n", line)
+            process.send_signal(signal.SIGINT)
+            errors = process.communicate(timeout=PATIENCE)[1]
+            self.assertEqual(process.returncode, 130)
+            self.assertIn(last, errors)
+        self.broker.start()
+
     def test_an_unreachable_broker_is_status_3_with_its_address(self) -> None:
         """This holds for every command, in one line."""
         self.broker.stop()

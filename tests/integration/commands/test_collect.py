@@ -281,6 +281,27 @@ class TroubleTests(CollectTestCase):
         self.assertTrue(all(b"connect" in notice for notice in notices), errors)
         self.assertEqual(self.stored(), [b"one"])
 
+    def test_a_stop_without_a_broker_says_what_it_waits_for(self) -> None:
+        """A second Ctrl-C ends the wait at once, with the count of the lines that are known to be acknowledged."""
+        self.write("a.log", b"one\n")
+        process = self.begin(*self.arguments())
+        self.until(self.caught_up, "the line's acknowledgement")
+        self.broker.kill()
+        self.write("a.log", b"two\n")
+        assert process.stderr is not None
+        while b"no broker has acknowledged" not in process.stderr.readline():  # so the line was read, and is in flight
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        while b"stopping" not in (line := process.stderr.readline()):
+            self.assertIsNone(process.poll())
+        expected = b"waits up to 5 s for a broker to acknowledge the lines in flight; Ctrl-C again ends at once\n"
+        self.assertEqual(line, b"logd: stopping: " + expected)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(errors.splitlines()[-1], b"logd: ended; 1 of 2 lines were acknowledged")
+        self.broker.start()
+
     def test_each_reason_to_stop_is_one_line_and_a_status(self) -> None:
         """The reasons: a state file in use, of another topic, or damaged; no broker within --timeout; a line that is
         too long; a partition that does not exist."""
