@@ -13,6 +13,8 @@ from logd.errors import ConfigurationError
 LARGEST_REQUEST = (16 << 20) - (64 << 10)
 LARGEST_BYTES = 1 << 40
 DAY = 24 * 60 * 60.0
+#: The longest timeout of a producer, in seconds.
+LONGEST_DELIVERY = 7 * DAY
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +66,7 @@ class ProducerSettings:
     #: Sends that may wait for room before ``send`` fails with ProducerBufferFull.
     max_waiting: int = attrs.field(default=10_000, validator=whole(0, 1 << 30))
     #: Seconds from ``send`` until a set that could not be delivered fails.
-    delivery_timeout: float = attrs.field(default=defaults.DELIVERY_TIMEOUT, validator=seconds(0.001, 7 * DAY))
+    delivery_timeout: float = attrs.field(default=defaults.DELIVERY_TIMEOUT, validator=seconds(0.001, LONGEST_DELIVERY))
     #: Batches of one partition that may be unanswered at a time.
     max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
     #: Largest single message, in bytes of its entry without the length field, like the brokers' message.bytes.

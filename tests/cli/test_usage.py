@@ -54,6 +54,23 @@ class UsageTests(SynchronousTestCase):
             (["produce"], "Missing argument 'TOPIC'"),
             (["produce", "a/b"], "'a/b' is not allowed"),
             (["produce", "t", "--acks", "-2"], "-2 is not in the range -1<=x"),
+            (
+                ["produce", "t", "--message-bytes", "20000000"],
+                "Invalid value for '--message-bytes': 20000000 is not in the range 1<=x<=16711680",
+            ),
+            (
+                ["produce", "t", "--timeout", "604801"],
+                "Invalid value for '--timeout': 604801.0 is not in the range 0.001<=x<=604800.0",
+            ),
+            (["zookeeper", "--data", "d", "--session-min", "50000"], "--session-min is above --session-max, 40000"),
+            (
+                ["import", "--topics", "t", "--to", "d", "--task-bytes", "1099511627777"],
+                "Invalid value for '--task-bytes': 1099511627777 is not in the range 1024<=x<=1099511627776",
+            ),
+            (
+                ["import", "--topics", "t", "--to", "d", "--timeout", "86401"],
+                "Invalid value for '--timeout': 86401.0 is not in the range 0<=x<=86400",
+            ),
             (["produce", "t", "--broker", "host"], "allowed is HOST:PORT"),
             (["produce", "t", "--compression", "lzma"], "'zstd'"),
             (["consume", "t", "--from", "newest"], "'newest' is not allowed; allowed is earliest, latest"),

@@ -227,6 +227,7 @@ def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: b
 
     async def work(admin: Admin) -> None:
         if not yes:
+            await admin.describe(topic)  # a topic that is not there is told before anything is asked
             agree(f"Delete topic {topic} and every message in it?")
         await admin.delete(topic)
         click.echo(json.dumps({"topic": topic, "deleted": True}) if as_json else f"deleted {topic}")

@@ -142,6 +142,8 @@ def zookeeper(
     """
     if salvage:
         ctx.exit(salvage_tree(os.path.abspath(data), yes))
+    if options["session_min"] > options["session_max"]:
+        raise click.UsageError(f"--session-min is above --session-max, {options['session_max']}")
     outcome = TreeOutcome()
     status = run(lambda reactor: serve(reactor, os.path.abspath(data), listen, open_to_network, options, outcome))
     if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT):

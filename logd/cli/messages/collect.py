@@ -26,6 +26,7 @@ from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
 from logd.cli.terminal.progress import ProgressLine
 from logd.client.producer.producer import Producer
+from logd.client.settings import LONGEST_DELIVERY
 from logd.collect.collector import Collector, MessageShape
 from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
@@ -37,8 +38,6 @@ from logd.plurals import counted
 
 #: Seconds that an interrupted command waits for the broker to acknowledge the lines it has read.
 INTERRUPTED_SECONDS = 5.0
-#: The longest timeout of a producer, in seconds: a week.
-FOR_EVER = 7 * 24 * 3600.0
 #: Room for a key and headers beside a line: a path and a host's name.
 BESIDE_BYTES = 10_000
 #: Bytes in flight to the broker: more is not faster, and all of them are read again after a crash.
@@ -143,7 +142,7 @@ class KeyParameter(click.ParamType[str]):
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.001, FOR_EVER),
+    type=click.FloatRange(0.001, LONGEST_DELIVERY),
     metavar="SECONDS",
     help="How long to wait for an unavailable broker before ending with status 3; by default a week.",
 )
@@ -202,7 +201,7 @@ async def _collect(
         reactor=reactor,
         acks=-1,
         compression=options["compression"],
-        delivery_timeout=options["timeout"] or FOR_EVER,
+        delivery_timeout=options["timeout"] or LONGEST_DELIVERY,
         message_bytes=options["max_line"] + BESIDE_BYTES,
         buffer_bytes=BUFFER_BYTES,
         audit=options["audit"],

@@ -26,6 +26,7 @@ from logd.cli.terminal.progress import ProgressLine
 from logd.client.admin.admin import Admin
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.producer import Producer
+from logd.client.settings import LARGEST_REQUEST, LONGEST_DELIVERY
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.plurals import counted
@@ -141,7 +142,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
     "--message-bytes",
-    type=click.IntRange(1),
+    type=click.IntRange(1, LARGEST_REQUEST),
     default=1_000_000,
     show_default=True,
     metavar="BYTES",
@@ -149,7 +150,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.001),
+    type=click.FloatRange(0.001, LONGEST_DELIVERY),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

@@ -144,7 +144,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further Spark setting; may be repeated.")
 @click.option(
     "--task-bytes",
-    type=click.IntRange(1 << 10),
+    type=click.IntRange(1 << 10, 1 << 40),
     default=64 << 20,
     show_default=True,
     metavar="BYTES",
@@ -155,7 +155,7 @@ Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error
 @tls_options
 @click.option(
     "--timeout",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, 24 * 60 * 60),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

@@ -251,10 +251,12 @@ class TopicsTests(SharedBrokerTestCase):
         self.assertEqual(self.logd("topics", "list"), b"a\t1\n")
 
     def test_deleting_asks_at_a_terminal(self) -> None:
-        """A no leaves the topic, and --yes asks nothing. A script without --yes is refused."""
+        """A no leaves the topic, and --yes asks nothing. A script without --yes is refused; so is a misspelt topic."""
         self.create("t")
         self.refused(
-            1, (["topics", "delete", "t"], "Standard input is not a terminal, so nothing was done: give --yes")
+            1,
+            (["topics", "delete", "t"], "Standard input is not a terminal, so nothing was done: give --yes"),
+            (["topics", "delete", "nope"], "no topic 'nope'"),
         )
         self.assertEqual(topic_names(self.broker.address), ["t"])
         for arguments, answer, status in ((["t"], b"n\n", 1), (["t"], b"y\n", 0), (["t", "--yes"], b"", 1)):
