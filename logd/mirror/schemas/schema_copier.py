@@ -184,8 +184,7 @@ class SchemaCopier:
     async def _require_import_mode(self, subject: str) -> None:
         """Put a subject into mode IMPORT. Raises SchemaConflict if it has schemas of its own, or is READONLY."""
         path = f"/mode/{_path(subject)}"
-        answer = await self.target.ask("GET", f"{path}?defaultToGlobal=true")
-        mode = answer.get("mode") if isinstance(answer, dict) else None
+        mode = await self._mode(path)
         if mode == "IMPORT":
             return
         try:
@@ -193,11 +192,18 @@ class SchemaCopier:
                 raise SchemaConflict(f"its mode is {mode}")
             await self.target.ask("PUT", path, {"mode": "IMPORT"})
         except (RegistryRefusal, SchemaConflict) as error:
+            if await self._mode(path) == "IMPORT":  # another mirror was faster, and has copied schemas
+                return
             raise SchemaConflict(
                 f"subject {subject!r} of {self.target.url} takes no copies: {error}. If its schemas are copies, set "
                 f"its mode: curl -X PUT -H 'Content-Type: application/json' --data '{{\"mode\": \"IMPORT\"}}' "
                 f"'{self.target.url}{path}?force=true'"
             ) from None
+
+    async def _mode(self, path: str) -> Any:
+        """Return the mode at the target, None if the answer has none."""
+        answer = await self.target.ask("GET", f"{path}?defaultToGlobal=true")
+        return answer.get("mode") if isinstance(answer, dict) else None
 
     def _require_same(self, subject: str, version: int, ours: _Schema, theirs: _Schema) -> None:
         if ours.id != theirs.id or not ours.is_same(theirs):

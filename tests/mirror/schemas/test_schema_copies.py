@@ -87,6 +87,22 @@ class SchemaCopierTests(SchemaCopyTestCase):
         self.assertTrue(await third.copy(one))
         self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1, 2])
 
+    async def test_another_mirror_that_copies_a_subject_meanwhile(self) -> None:
+        """It gave the subject its mode and schemas after this one had asked for the mode, and before it changed it."""
+        one = await self.register("t-value", avro("x"))
+        another = SchemaCopier(self.requests(self), self.requests(self.target))
+        self.addCleanup(lambda: Deferred.fromCoroutine(another.close()))
+        asking = self.copier.target.ask
+
+        async def ask(method: str, path: str, body: Any = None) -> Any:
+            if method == "PUT":
+                self.assertTrue(await another.copy(one))
+            return await asking(method, path, body)
+
+        self.patch(self.copier.target, "ask", ask)
+        self.assertTrue(await self.copier.copy(one))
+        self.assertEqual(await self.target.get("/subjects/t-value/versions"), [1])
+
     async def test_an_id_that_no_schema_has_is_no_error(self) -> None:
         """Bytes that only look like a schema's id."""
         self.assertFalse(await self.copier.copy(77))
